@@ -1,0 +1,73 @@
+//! Data sets: where edges come from, before they are a grid. One file per format or generator; each is an
+//! [`EdgeSource`], which hands out batches of edges with the ids of the file, in parallel where the format allows.
+
+use crate::interrupt::Interrupt;
+use crate::progress::{Progress, Unit};
+
+mod error;
+
+pub use error::DatasetError;
+
+/// One arc, as the file gives it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Edge {
+    /// Original id of the source.
+    pub source: u64,
+    /// Original id of the destination.
+    pub target: u64,
+    /// Weight; 1 where there is none.
+    pub weight: f64,
+}
+
+/// Which vertices a source's graph has. The name of the rule is in every report row (`vertex_rule`), because
+/// PageRank depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VertexSet {
+    /// `seen`: the ids that occur in the edges (text files).
+    Seen,
+    /// `range`: 0..=max id (binary edge lists).
+    Range,
+    /// `declared`: 0..n as header or generator say.
+    Declared(u64),
+    /// `given`: 0..n as `vertices = N` of the data set says.
+    Given(u64),
+}
+
+/// What a complete read found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Edges handed to the sink.
+    pub edges: u64,
+    /// Whether they carry weights of their own.
+    pub weighted: bool,
+}
+
+/// The sink's answer when it cannot take more: its own error is with its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SinkClosed;
+
+/// Takes batches of edges from worker number `usize` (below `threads`; one worker's calls never overlap).
+pub type Sink<'a> = dyn Fn(usize, &[Edge]) -> Result<(), SinkClosed> + Sync + 'a;
+
+/// What long work gets from its caller.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// Worker threads to use at most.
+    pub threads: usize,
+    /// Polled between batches.
+    pub interrupt: &'a Interrupt,
+    /// Told of progress in the unit of [`EdgeSource::size`].
+    pub progress: &'a dyn Progress,
+}
+
+/// A graph's edges, readable as often as wanted, the same each time (their order may differ).
+pub trait EdgeSource: Sync {
+    /// For messages: the file's path, or `kronecker(scale 22, ...)`.
+    fn describe(&self) -> String;
+    /// Which vertices the graph has.
+    fn vertices(&self) -> VertexSet;
+    /// How much one read is, for progress.
+    fn size(&self) -> (Option<u64>, Unit);
+    /// Hands every edge to the sink. Errors name file, line or offset, what was found and what was expected.
+    fn read(&self, context: Context<'_>, sink: &Sink<'_>) -> Result<Summary, DatasetError>;
+}

@@ -1,0 +1,105 @@
+//! What a built grid says of itself: written last, so that a grid without it does not exist.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the on-disk format; a grid of another version is built anew.
+pub const FORMAT: u32 = 1;
+
+/// Code of the edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u16)]
+pub enum Encoding {
+    /// (source: u32, destination: u32[, weight: f32 | f64]) relative to the chunk's bases.
+    Raw = 0,
+}
+
+/// Weights as stored: the narrowest that holds every weight of the source exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WeightKind {
+    /// None: every weight is 1.
+    Unit,
+    /// 4 bytes.
+    F32,
+    /// 8 bytes.
+    F64,
+}
+
+impl WeightKind {
+    /// Bytes of a stored weight.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Unit => 0,
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+}
+
+/// A range of destinations and where its edges lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// First vertex (dense index).
+    pub first_vertex: u64,
+    /// One past the last vertex.
+    pub end_vertex: u64,
+    /// Number of its first chunk.
+    pub first_chunk: u64,
+    /// Chunks.
+    pub chunks: u64,
+    /// Edges.
+    pub edges: u64,
+}
+
+/// The manifest, `manifest.json` in the grid's directory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Random number of this build, in every chunk.
+    pub grid_id: u64,
+    /// Data set's name when built.
+    pub dataset: String,
+    /// Fingerprint of source and reading options.
+    pub fingerprint: String,
+    /// Code of the edges.
+    pub encoding: Encoding,
+    /// Weights as stored.
+    pub weights: WeightKind,
+    /// Sources per window, by which a column's edges are sorted.
+    pub source_window: u64,
+    /// Devices striped over.
+    pub ssds: u32,
+    /// Bytes of a stripe, a multiple of the chunk.
+    pub stripe: u64,
+    /// Vertices.
+    pub vertices: u64,
+    /// `seen`, `range`, `declared` or `given`.
+    pub vertex_rule: String,
+    /// Arcs.
+    pub edges: u64,
+    /// Vertices without out-arcs.
+    pub dangling: u64,
+    /// Arcs from a vertex to itself.
+    pub self_loops: u64,
+    /// Wrapping sum of all edges' digests, mixed with the vertex count: the data set's checksum, the same for
+    /// every layout.
+    pub dataset_checksum: u64,
+    /// Largest |weight|; 1 where there are none.
+    pub max_abs_weight: f64,
+    /// Largest, over destinations, of the sum of `ceil(2^32 |w| / max_abs_weight)`.
+    pub max_in_weight: u64,
+    /// The columns, ascending and contiguous over all vertices.
+    pub columns: Vec<Column>,
+    /// Bytes of each device's file.
+    pub part_bytes: Vec<u64>,
+    /// xxh3 of `degrees.bin` (out-degree of every vertex, u32 little endian).
+    pub degrees_checksum: u64,
+    /// xxh3 of `ids.bin` (original id of every vertex, u64 little endian, ascending); absent where ids are dense.
+    pub ids_checksum: Option<u64>,
+    /// Seconds the import took.
+    pub import_s: f64,
+    /// Peak memory of the importing process, bytes.
+    pub import_max_rss_b: u64,
+}

@@ -1,0 +1,4 @@
+//! The on-disk grid.
+
+pub mod chunk;
+pub mod manifest;

@@ -1,0 +1,3 @@
+//! From job files to checked runs.
+
+pub mod spec;

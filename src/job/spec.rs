@@ -1,0 +1,339 @@
+//! A run as the engine gets it: merged, checked, with no optional value left that the engine would have to
+//! guess. What the user wrote as `auto` stays [`Auto::Auto`] here, because the run's identity must not depend
+//! on the machine; the engine resolves it when it knows the grid and the cores.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// `"auto"` or a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Auto<T> {
+    /// `ioc` chooses, from the grid and the machine.
+    Auto,
+    /// The user chose.
+    Value(T),
+}
+
+impl<T: Copy> Auto<T> {
+    /// The user's value, or what `choose` says.
+    pub fn or_else(self, choose: impl FnOnce() -> T) -> T {
+        match self {
+            Self::Auto => choose(),
+            Self::Value(value) => value,
+        }
+    }
+}
+
+/// One resolved run of a batch: a point of variants x matrix x algorithms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSpec {
+    /// The job's name.
+    pub job: String,
+    /// Report path below the output directory, without extension: `paper/fig1-ratio`.
+    pub report: PathBuf,
+    /// The variant's name, empty where the job has none.
+    pub variant: String,
+    /// What is read.
+    pub dataset: DatasetSpec,
+    /// What is computed.
+    pub algorithm: AlgorithmSpec,
+    /// Where the edges lie.
+    pub storage: StorageSpec,
+    /// How they are laid out.
+    pub grid: GridSpec,
+    /// How they are read and computed on.
+    pub engine: EngineSpec,
+    /// How often, in which order, with which checks.
+    pub measure: MeasureSpec,
+    /// What becomes of the values.
+    pub output: OutputSpec,
+}
+
+/// An entry of `datasets.toml`, or a single file of `ioc once`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DatasetSpec {
+    /// Its name in the registry.
+    pub name: String,
+    /// Where the edges come from.
+    pub source: SourceSpec,
+    /// `vertices = N`: the vertices are 0..N. Otherwise the format's own rule holds.
+    pub vertices: Option<u64>,
+    /// `edges = N`: arcs expected after import (an error if they differ).
+    pub edges: Option<u64>,
+    /// False: every line stands for both directions (a loop once).
+    pub directed: bool,
+    /// What becomes of a weight column.
+    pub weights: WeightsSpec,
+    /// Lines to leave out at the start of a text file.
+    pub skip_lines: u64,
+}
+
+/// Where edges come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceSpec {
+    /// `generate = { kronecker = { .. } }`.
+    Kronecker(KroneckerSpec),
+    /// `path = ".."`: absolute by now.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Its format, or `auto`.
+        format: FormatSpec,
+        /// The digest it must have (hex), where the entry gives one.
+        sha256: Option<String>,
+    },
+}
+
+/// Parameters of the Graph500 Kronecker generator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KroneckerSpec {
+    /// 2^scale vertices, 1..=40.
+    pub scale: u32,
+    /// Edges per vertex.
+    pub edge_factor: u64,
+    /// Seed; the same seed gives the same edges on every machine.
+    pub seed: u64,
+    /// Whether each edge carries a weight in [0, 1).
+    pub weights: bool,
+}
+
+/// Formats of an edge file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FormatSpec {
+    /// From name and content.
+    Auto,
+    /// SNAP-like text, plain or gzip.
+    Snap,
+    /// GridGraph's binary edge list: u32 pairs (8 B).
+    Gridgraph,
+    /// The same with an f32 weight (12 B).
+    GridgraphWeighted,
+}
+
+/// `weights = "auto" | "none"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WeightsSpec {
+    /// Weights where the file has them.
+    Auto,
+    /// A weight column is ignored.
+    None,
+}
+
+/// An algorithm with its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlgorithmSpec {
+    /// Read and checksum, no kernel.
+    Scan(ScanSpec),
+    /// PageRank.
+    Pagerank(PagerankSpec),
+    /// y = A^T x over the arcs: `y[dst] += w * x[src]`.
+    Spmv(SpmvSpec),
+}
+
+/// `[algorithm.scan]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScanSpec {
+    /// Passes over the edges.
+    pub iterations: u64,
+}
+
+/// `[algorithm.pagerank]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PagerankSpec {
+    /// Iterations at most.
+    pub iterations: u64,
+    /// Stop where the L1 residual is at most this.
+    pub tolerance: Option<f64>,
+    /// Width of a contribution.
+    pub precision: PrecisionSpec,
+    /// Damping factor, 0..1.
+    pub damping: f64,
+    /// What becomes of the rank of vertices without out-edges.
+    pub dangling: DanglingSpec,
+    /// The start vector.
+    pub init: InitSpec,
+}
+
+/// Width of a source's contribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrecisionSpec {
+    /// f64 where the tolerance is below 1e-8, else f32.
+    Auto,
+    /// Rounded to f32.
+    F32,
+    /// f64, rounded to the quantum.
+    F64,
+}
+
+/// Rank of dangling vertices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DanglingSpec {
+    /// Spread evenly over all vertices.
+    Spread,
+    /// Lost, as in GridGraph.
+    Ignore,
+}
+
+/// The start vector of PageRank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InitSpec {
+    /// 1/n each; the base is (1 - d)/n.
+    Uniform,
+    /// 1 each; the base is 1 - d (GridGraph).
+    One,
+}
+
+/// `[algorithm.spmv]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpmvSpec {
+    /// The product is computed so many times from the same x.
+    pub iterations: u64,
+    /// x from a file (`vertex,value` lines as `[output] values` writes them), or 1 everywhere.
+    pub x: Option<PathBuf>,
+}
+
+/// `[storage]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StorageSpec {
+    /// Directories, one per device, exactly `ssds` of them; empty: one folder under the data directory.
+    pub devices: Vec<PathBuf>,
+    /// Devices striped over.
+    pub ssds: u32,
+    /// Bytes of a stripe.
+    pub stripe: u64,
+    /// Bytes per second of one device as its maker says.
+    pub rated: Option<u64>,
+    /// Bytes per second that `ioc` caps each device to.
+    pub emulate: Option<u64>,
+    /// False: the layout is dropped after its last run of the batch.
+    pub keep: bool,
+}
+
+/// `[grid]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GridSpec {
+    /// Code of the edges.
+    pub encoding: EncodingSpec,
+    /// Columns (ranges of destinations).
+    pub columns: Auto<u32>,
+    /// Sources per window.
+    pub source_window: Auto<u64>,
+    /// Columns in flight at once: requests take turns over them.
+    pub interleave: Auto<u32>,
+}
+
+/// Code of the edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EncodingSpec {
+    /// Source and destination as u32, and the weight: 8, 12 or 16 bytes.
+    Raw,
+}
+
+/// `[engine]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineSpec {
+    /// Who reads.
+    pub model: ModelSpec,
+    /// How is read.
+    pub io: IoSpec,
+    /// Bytes of a request.
+    pub block_size: Auto<u64>,
+    /// Requests outstanding per device.
+    pub io_depth: Auto<u32>,
+    /// Requests per submission, at most.
+    pub io_batch: u32,
+    /// I/O threads (model `ioc`).
+    pub io_threads: Auto<u32>,
+    /// Compute threads.
+    pub compute_threads: Auto<u32>,
+    /// Bytes of all blocks.
+    pub buffer: u64,
+    /// Bytes the process may hold (`VmHWM`).
+    pub memory: u64,
+    /// Who owns a column.
+    pub kernel: KernelSpec,
+}
+
+/// `ioc`: I/O threads fill blocks, compute threads empty them. `sync`: each thread reads, then computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelSpec {
+    /// I/O overlapping computation.
+    Ioc,
+    /// The synchronous compute-load model.
+    Sync,
+}
+
+/// How blocks are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IoSpec {
+    /// `io_submit` / `io_getevents`.
+    Libaio,
+    /// Blocking `pread`.
+    Psync,
+}
+
+/// How a block's edges are added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KernelSpec {
+    /// A thread owns the column: plain adds.
+    Owned,
+    /// Compare-and-swap per edge, as GridGraph.
+    Atomic,
+}
+
+/// `[measure]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasureSpec {
+    /// Measured repetitions.
+    pub repeat: u32,
+    /// Repetitions before them that do not count.
+    pub warmup: u32,
+    /// Order of the repetitions within a job.
+    pub order: OrderSpec,
+    /// Seconds after which a repetition is killed.
+    pub timeout_s: Option<u64>,
+    /// Which repetitions are verified.
+    pub verify: VerifySpec,
+}
+
+/// Order of repetitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderSpec {
+    /// Round robin over the runs of a job.
+    Interleaved,
+    /// All of one run, then all of the next.
+    Sequential,
+}
+
+/// Which repetitions are verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifySpec {
+    /// The first measured repetition.
+    First,
+    /// Every repetition.
+    All,
+    /// None.
+    Off,
+}
+
+/// `[output]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputSpec {
+    /// `values = "csv"`: vertex,value once per distinct result.
+    pub values: bool,
+}

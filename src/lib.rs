@@ -1,0 +1,20 @@
+//! Reproducible out-of-core graph experiments on one machine.
+//!
+//! Data flows one way: `job` (what to run) → `dataset` (edges) → `grid` (edges on disk) → `storage`, `io`
+//! (blocks in memory) → `engine` (threads and queues) → `algorithm` (results) → `report` (rows).
+//! The engine knows no algorithm by name, an algorithm knows no I/O, and `io` knows no grid.
+//! Nothing here prints: progress is passed in, errors are returned.
+
+pub mod algorithm;
+pub mod cli;
+pub mod dataset;
+pub mod engine;
+pub mod grid;
+pub mod interrupt;
+pub mod io;
+pub mod job;
+pub mod measure;
+pub mod progress;
+pub mod report;
+pub mod storage;
+pub mod units;

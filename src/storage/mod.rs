@@ -1,0 +1,4 @@
+//! Devices, stripes and the memory that direct I/O accepts.
+
+pub mod buffer;
+pub mod stripe;

@@ -1,0 +1,1 @@
+//! Units as users write and read them: bytes, rates, durations.
