@@ -7,6 +7,7 @@
 
 pub mod algorithm;
 pub mod cli;
+pub mod cluster;
 pub mod dataset;
 pub mod engine;
 pub mod grid;
@@ -16,5 +17,6 @@ pub mod job;
 pub mod measure;
 pub mod progress;
 pub mod report;
+pub mod run;
 pub mod storage;
 pub mod units;

@@ -1,3 +1,7 @@
-//! `ioc`.
+//! `ioc`: parse the command line, do it, say how it went.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ioc_grid::cli::main()
+}

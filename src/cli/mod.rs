@@ -1,1 +1,92 @@
-//! Commands: one file each.
+//! Commands: one file each. `main` parses, dispatches and turns errors into exit codes; only here and in the
+//! commands is anything printed.
+
+pub mod args;
+mod batch;
+mod build;
+mod check;
+mod dataset;
+pub mod exit;
+mod once;
+mod output;
+mod probe;
+pub mod progress;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::interrupt::Interrupt;
+use args::{Cli, Command};
+
+/// An error on its way to standard error, with the exit code it means.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    code: u8,
+    text: String,
+}
+
+impl Problem {
+    /// A wrong command line or job file; the text is complete.
+    pub(crate) fn usage(text: impl ToString) -> Self {
+        Self { code: exit::USAGE, text: text.to_string() }
+    }
+
+    /// Data, a device or a report that cannot be read or written.
+    pub(crate) fn failed(error: impl std::fmt::Display) -> Self {
+        Self { code: exit::FAILED, text: format!("error: {error}") }
+    }
+
+    /// An empty selection.
+    pub(crate) fn nothing(text: impl std::fmt::Display) -> Self {
+        Self { code: exit::NOTHING, text: format!("error: {text}") }
+    }
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
+            // To a closed pipe there is nothing to say.
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let code = watch_signals().map_err(Problem::failed).and_then(|interrupt| dispatch(cli, &interrupt));
+    ExitCode::from(code.unwrap_or_else(|problem| {
+        output::error(&problem.text);
+        problem.code
+    }))
+}
+
+fn dispatch(cli: Cli, interrupt: &Interrupt) -> Result<u8, Problem> {
+    match cli.command {
+        Command::Run(args) => run::run(&args, interrupt),
+        Command::Once(args) => once::once(&args, interrupt),
+        Command::Check(args) => check::check(&args),
+        Command::Build(args) => build::build(&args, interrupt),
+        Command::Dataset(args) => dataset::dataset(&args, interrupt),
+        Command::Probe(args) => probe::probe(&args),
+    }
+}
+
+/// Ctrl-C and SIGTERM raise the interrupt; work in progress sees it and puts its things in order.
+fn watch_signals() -> std::io::Result<Interrupt> {
+    let interrupt = Interrupt::new();
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, interrupt.flag())?;
+    }
+    Ok(interrupt)
+}
+
+/// A child ends with its parent: nobody would read what it has to say.
+fn end_with_parent() {
+    // Where the kernel refuses, the child merely runs to its end.
+    let _ = set_parent_process_death_signal(Some(Signal::TERM));
+}

@@ -1,1 +1,337 @@
-//! The engine.
+//! The IOC engine: runs an algorithm's passes over a grid's blocks, under the model asked for.
+//!
+//! [`Engine::prepare`] opens and allocates; [`Engine::run`] is what a report calls run time: no edge is read
+//! before it. Compute threads live for one pass, so that a pass can lend them its state by reference; reading
+//! threads live for the whole run and read ahead into the next pass.
+
+pub mod accounting;
+mod compute;
+mod failure;
+mod ioc;
+pub mod pass;
+pub mod plan;
+mod primitives;
+mod queue;
+mod schedule;
+mod sync;
+
+use std::sync::Arc;
+use std::thread::scope;
+use std::time::{Duration, Instant};
+
+use accounting::{Account, ComputeAccount, Outstanding, ReadAccount};
+use compute::{Consumer, Filled, PassWork};
+use failure::{Failure, guarded};
+use ioc::{Exchange, FromQueue, Reader};
+use pass::{Algorithm, IfOwned, Pass, Taken};
+use plan::Plan;
+use schedule::{Geometry, Request, Schedule};
+use sync::OwnReads;
+
+pub use failure::EngineError;
+
+use crate::grid::{BlockView, Expectation, Grid};
+use crate::interrupt::Interrupt;
+use crate::io::shaped::Shaper;
+use crate::io::{IoEngine, open_engine};
+use crate::job::spec::{IoSpec, ModelSpec};
+use crate::progress::Progress;
+use crate::storage::buffer::AlignedBuffer;
+use crate::storage::device::DeviceFiles;
+
+/// What a run is made of.
+#[derive(Clone)]
+pub struct Setup<'a> {
+    /// The edges.
+    pub grid: &'a Grid,
+    /// The engine's parameters.
+    pub plan: Plan,
+    /// The grid's files, open.
+    pub files: Arc<DeviceFiles>,
+    /// The cap on each device, if there is one.
+    pub shaper: Option<Arc<Shaper>>,
+    /// Polled between blocks.
+    pub interrupt: &'a Interrupt,
+    /// Told of bytes read.
+    pub progress: &'a dyn Progress,
+}
+
+/// An engine that is ready to run.
+pub struct Engine<'a> {
+    setup: Setup<'a>,
+    geometry: Geometry,
+    blocks: Vec<AlignedBuffer>,
+    readers: Vec<Box<dyn IoEngine>>,
+}
+
+impl<'a> Engine<'a> {
+    /// Opens the I/O contexts and allocates the blocks.
+    ///
+    /// # Errors
+    /// Where the kernel grants no context.
+    pub fn prepare(setup: Setup<'a>) -> Result<Self, EngineError> {
+        let plan = &setup.plan;
+        let threads = if plan.model == ModelSpec::Sync { plan.compute_threads } else { plan.io_threads };
+        let readers = (0..threads)
+            .map(|thread| {
+                let capacity = if plan.model == ModelSpec::Sync {
+                    1
+                } else {
+                    let served = serves(thread, threads, plan.devices).iter().filter(|&&s| s).count();
+                    served * depth_of(plan, threads)
+                };
+                open_engine(plan.io, Arc::clone(&setup.files), capacity, setup.shaper.clone())
+                    .map_err(|source| EngineError::Engine { engine: io_name(plan.io), source })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut blocks: Vec<_> = (0..plan.blocks).map(|_| AlignedBuffer::new(plan.block as usize)).collect();
+        // Touched now: the kernel hands out memory at the first write, and that is set-up, not run time.
+        blocks.iter_mut().for_each(|block| block.fill(0));
+        let geometry = Geometry::new(setup.grid.extents(), plan.block, plan.interleave as usize);
+        Ok(Self { setup, geometry, blocks, readers })
+    }
+
+    /// Runs the algorithm to its end.
+    ///
+    /// # Errors
+    /// The first failure of any thread; all threads have ended by then.
+    pub fn run(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
+        match self.setup.plan.model {
+            ModelSpec::Ioc => self.run_ioc(algorithm),
+            ModelSpec::Sync => self.run_sync(algorithm),
+        }
+    }
+
+    fn run_ioc(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
+        let Self { setup, geometry, blocks, readers } = self;
+        let plan = &setup.plan;
+        let schedule = Schedule::new(geometry, algorithm.passes().limit());
+        let exchange = Exchange::new(blocks, schedule);
+        let wake = || exchange.close();
+        let run = Run::new(&setup, &wake);
+        let describe = |request: &Request, source| describe(&setup.files, request, source);
+        let advance = |bytes| setup.progress.advance(bytes);
+        let io_threads = readers.len();
+        let mut accounts = vec![((), ComputeAccount::default()); plan.compute_threads as usize];
+        let (passes, runtime, io, read) = scope(|scope| {
+            let started = Instant::now();
+            let readers: Vec<_> = readers
+                .into_iter()
+                .enumerate()
+                .map(|(thread, io)| {
+                    let mut reader = Reader {
+                        exchange: &exchange,
+                        io,
+                        engine: io_name(plan.io),
+                        serves: serves(thread as u32, plan.io_threads, plan.devices),
+                        depth: depth_of(plan, plan.io_threads),
+                        batch: plan.batch as usize,
+                        outstanding: &run.outstanding,
+                        interrupt: setup.interrupt,
+                        describe: &describe,
+                        advance: &advance,
+                    };
+                    let run = &run;
+                    scope.spawn(move || {
+                        let mut account = ReadAccount::new();
+                        guarded(&run.failure, run.wake, || reader.run(&mut account));
+                        account
+                    })
+                })
+                .collect();
+            let tickets = primitives::AtomicU64::new(0);
+            let passes = run.passes(algorithm, &exchange.schedule, &mut accounts, &Rounds {
+                begin: &|pass| {
+                    let requests = exchange.schedule.requests_per_pass();
+                    tickets.store(requests, primitives::Ordering::Relaxed);
+                    exchange.schedule.open(pass + 2);
+                },
+                thread: &|pass, work, (), account| {
+                    let mut source = FromQueue {
+                        exchange: &exchange,
+                        pass,
+                        tickets: &tickets,
+                        interrupt: setup.interrupt,
+                    };
+                    work.drive(&mut source, account)
+                },
+            });
+            let runtime = started.elapsed();
+            let io = run.outstanding.total();
+            exchange.close();
+            let mut read = ReadAccount::new();
+            for reader in readers {
+                // `guarded` catches panics, so a join fails only where the account itself could not be made.
+                read.add(&reader.join().unwrap_or_default());
+            }
+            (passes, runtime, io, read)
+        });
+        run.finish(passes, runtime, io, accounts.into_iter().map(|(_, account)| account).collect(), read, io_threads)
+    }
+
+    fn run_sync(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
+        let Self { setup, geometry, mut blocks, readers } = self;
+        let plan = &setup.plan;
+        let schedule = Schedule::new(geometry, algorithm.passes().limit());
+        let wake = || schedule.close();
+        let run = Run::new(&setup, &wake);
+        let describe = |request: &Request, source| describe(&setup.files, request, source);
+        let advance = |bytes| setup.progress.advance(bytes);
+        let threads = readers.len();
+        let share = blocks.len() / threads;
+        let mut own: Vec<_> = readers
+            .into_iter()
+            .map(|io| {
+                let free = blocks.split_off(blocks.len() - share);
+                ((io, free, ReadAccount::new()), ComputeAccount::default())
+            })
+            .collect();
+        let started = Instant::now();
+        let passes = run.passes(algorithm, &schedule, &mut own, &Rounds {
+            begin: &|pass| schedule.open(pass + 1),
+            thread: &|_, work, (io, free, read), account| {
+                let mut source = OwnReads {
+                    schedule: &schedule,
+                    io: io.as_mut(),
+                    engine: io_name(plan.io),
+                    free,
+                    read,
+                    outstanding: &run.outstanding,
+                    interrupt: setup.interrupt,
+                    describe: &describe,
+                    advance: &advance,
+                };
+                work.drive(&mut source, account)
+            },
+        });
+        let runtime = started.elapsed();
+        let io = run.outstanding.total();
+        let mut read = ReadAccount::new();
+        let mut compute = Vec::with_capacity(threads);
+        for ((_, _, own), account) in own {
+            read.add(&own);
+            compute.push(account);
+        }
+        run.finish(passes, runtime, io, compute, read, threads)
+    }
+}
+
+/// One pass's two hooks: what opens it, and what each compute thread does in it.
+struct Rounds<'a, S> {
+    begin: &'a dyn Fn(u64),
+    thread: &'a (dyn Fn(u64, &PassWork<'_>, &mut S, &mut ComputeAccount) -> Result<(), EngineError> + Sync),
+}
+
+/// What all threads of a run share.
+struct Run<'a> {
+    setup: &'a Setup<'a>,
+    failure: Failure,
+    outstanding: Outstanding,
+    wake: &'a (dyn Fn() + Sync),
+}
+
+impl<'a> Run<'a> {
+    fn new(setup: &'a Setup<'a>, wake: &'a (dyn Fn() + Sync)) -> Self {
+        Self { setup, failure: Failure::new(), outstanding: Outstanding::new(), wake }
+    }
+
+    /// Runs pass after pass on as many threads as there are states; returns how many were done.
+    fn passes<S: Send>(
+        &self,
+        algorithm: &mut dyn Algorithm,
+        schedule: &Schedule,
+        threads: &mut [(S, ComputeAccount)],
+        rounds: &Rounds<'_, S>,
+    ) -> u64 {
+        let mut done = 0;
+        while !self.failure.raised() {
+            let Some(pass) = algorithm.begin() else { break };
+            let consumer = GridPass { setup: self.setup, pass: &*pass };
+            let work = PassWork::new(&consumer, schedule.geometry());
+            (rounds.begin)(done);
+            scope(|scope| {
+                for (state, account) in threads.iter_mut() {
+                    let work = &work;
+                    scope.spawn(move || {
+                        guarded(&self.failure, self.wake, || (rounds.thread)(done, work, state, account));
+                    });
+                }
+            });
+            if !self.failure.raised() && !work.complete() {
+                self.failure.raise(EngineError::Panicked("a pass ended before its columns did".to_owned()));
+            }
+            drop(work);
+            drop(pass);
+            if !self.failure.raised() {
+                algorithm.end();
+                done += 1;
+            }
+        }
+        done
+    }
+
+    fn finish(
+        &self,
+        passes: u64,
+        runtime: Duration,
+        io: Duration,
+        compute: Vec<ComputeAccount>,
+        read: ReadAccount,
+        io_threads: usize,
+    ) -> Result<Account, EngineError> {
+        match self.failure.take() {
+            Some(error) => Err(error),
+            None => Ok(Account { runtime, io, passes, compute, read, io_threads }),
+        }
+    }
+}
+
+/// A pass behind the grid's checks: bytes become edges of a column.
+struct GridPass<'a> {
+    setup: &'a Setup<'a>,
+    pass: &'a dyn Pass,
+}
+
+impl Consumer for GridPass<'_> {
+    fn block(&self, block: &Filled, if_owned: IfOwned) -> Result<Taken, EngineError> {
+        let Request { column, device, offset, len, .. } = block.request;
+        let expect = Expectation::new(&self.setup.grid.manifest, column as u32, device, offset);
+        let mut view = BlockView::new(&block.buffer[..len], expect);
+        self.pass.block(column, &mut view, if_owned).map_err(|source| EngineError::Damaged {
+            path: self.setup.files.path(device).to_owned(),
+            source,
+        })
+    }
+
+    fn column_done(&self, column: usize) {
+        self.pass.column_done(column);
+    }
+}
+
+/// Which devices a reading thread serves: every `threads`-th, or, where there are more threads than devices, one.
+fn serves(thread: u32, threads: u32, devices: u32) -> Vec<bool> {
+    let share = threads.min(devices).max(1);
+    (0..devices).map(|device| device % share == thread % share).collect()
+}
+
+/// Requests that one thread keeps outstanding per device: the depth, divided among the threads of a device.
+fn depth_of(plan: &Plan, threads: u32) -> usize {
+    (plan.depth / threads.div_ceil(plan.devices.max(1)).max(1)).max(1) as usize
+}
+
+fn io_name(io: IoSpec) -> &'static str {
+    match io {
+        IoSpec::Libaio => "libaio",
+        IoSpec::Psync => "psync",
+    }
+}
+
+fn describe(files: &DeviceFiles, request: &Request, source: std::io::Error) -> EngineError {
+    EngineError::Read {
+        path: files.path(request.device).to_owned(),
+        offset: request.offset,
+        len: request.len,
+        column: request.column,
+        source,
+    }
+}

@@ -1,0 +1,306 @@
+//! PageRank by repeated passes over all edges: `rank'(v) = base + d * sum over arcs (u, v) of rank(u) / outdegree(u)`.
+//!
+//! Each source's contribution is computed once per pass, in the vertex pass of the pass before, and rounded
+//! twice: to f32 (half the bytes that the edge loop gathers), then to a multiple of the quantum, so that sums are
+//! exact. Contributions are double-buffered: a column that is done early writes its next contributions while
+//! others still read the current ones. Brin and Page 1998; "gridgraph" flavour: `init = "one"`,
+//! `dangling = "ignore"`.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::exact::{Quantum, Total, result_checksum};
+use super::sums::{ColumnSums, Sums, split};
+use super::{GraphAlgorithm, Outcome, Setup, SetupError};
+use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
+use crate::grid::{BlockView, ChunkError, EdgeReader, Grid};
+use crate::grid::manifest::Column;
+use super::verify::Verdict;
+use crate::interrupt::Interrupt;
+use crate::job::spec::{DanglingSpec, InitSpec, PagerankSpec, PrecisionSpec};
+
+/// A source's contribution as the edge loop reads it.
+pub(crate) trait Contribution: Copy + Default + Send + Sync + 'static {
+    /// From the exact quotient: rounded to this width, then to the quantum.
+    fn new(quotient: f64, quantum: Quantum) -> Self;
+    /// As a term of a sum.
+    fn get(self) -> f64;
+}
+
+impl Contribution for f32 {
+    fn new(quotient: f64, quantum: Quantum) -> Self {
+        // A multiple of u with at most 24 significant bits stays one with at most 24 after rounding to a coarser
+        // grid, so the second rounding is exact in f32.
+        quantum.round(f64::from(quotient as f32)) as f32
+    }
+    fn get(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Contribution for f64 {
+    fn new(quotient: f64, quantum: Quantum) -> Self {
+        quantum.round(quotient)
+    }
+    fn get(self) -> f64 {
+        self
+    }
+}
+
+/// Width of contributions that a job's parameters come to.
+pub fn precision(spec: &PagerankSpec) -> PrecisionSpec {
+    match spec.precision {
+        PrecisionSpec::Auto if spec.tolerance.is_some_and(|tolerance| tolerance < 1e-8) => PrecisionSpec::F64,
+        PrecisionSpec::Auto => PrecisionSpec::F32,
+        precision => precision,
+    }
+}
+
+/// Bytes kept per vertex: rank, sum, degree and two contributions.
+pub fn state_bytes_per_vertex(spec: &PagerankSpec) -> u64 {
+    let contribution = if precision(spec) == PrecisionSpec::F64 { 8 } else { 4 };
+    8 + 8 + 4 + 2 * contribution
+}
+
+/// The state between passes.
+pub(crate) struct Pagerank<C> {
+    spec: PagerankSpec,
+    quantum: Quantum,
+    columns: Vec<Column>,
+    degrees: Vec<u32>,
+    ranks: Vec<f64>,
+    sums: Sums,
+    current: Vec<C>,
+    next: Vec<C>,
+    /// Rank of dangling vertices and L1 change, of the pass that is running or was last done.
+    dangling: Mutex<Total>,
+    change: Mutex<Total>,
+    /// What every vertex gets in the next pass.
+    base: f64,
+    done: u64,
+    residual: Option<f64>,
+    converged: bool,
+}
+
+impl<C: Contribution> Pagerank<C> {
+    pub(crate) fn new(spec: &PagerankSpec, setup: Setup<'_>) -> Result<Self, SetupError> {
+        let manifest = &setup.grid.manifest;
+        let vertices = manifest.vertices as usize;
+        // Twice the bound of all sums, since rounding wants |x| <= B / 2: sums are below 1 or n.
+        let bound = if spec.init == InitSpec::One { 2.0 * manifest.vertices.max(1) as f64 } else { 2.0 };
+        let quantum = Quantum::for_bound(bound).ok_or(SetupError::Overflow { bound })?;
+        let start = if spec.init == InitSpec::One { 1.0 } else { 1.0 / vertices.max(1) as f64 };
+        let degrees = setup.grid.degrees()?;
+        let mut dangling = Total::new(quantum);
+        degrees.iter().filter(|&&degree| degree == 0).for_each(|_| dangling.add(start));
+        let current = degrees.iter().map(|&degree| contribution(start, degree, quantum)).collect();
+        let mut pagerank = Self {
+            spec: spec.clone(),
+            quantum,
+            columns: manifest.columns.clone(),
+            degrees,
+            ranks: vec![start; vertices],
+            sums: Sums::new(setup.kernel, vertices),
+            current,
+            next: vec![C::default(); vertices],
+            dangling: Mutex::new(dangling),
+            change: Mutex::new(Total::new(quantum)),
+            base: 0.0,
+            done: 0,
+            residual: None,
+            converged: false,
+        };
+        pagerank.set_base();
+        Ok(pagerank)
+    }
+
+    /// The share of every vertex in the next pass, from the dangling rank of the last; clears that.
+    fn set_base(&mut self) {
+        let vertices = self.ranks.len().max(1) as f64;
+        let dangling = self.dangling.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let teleport = 1.0 - self.spec.damping;
+        self.base = match (self.spec.init, self.spec.dangling) {
+            (InitSpec::Uniform, DanglingSpec::Ignore) => teleport / vertices,
+            (InitSpec::Uniform, DanglingSpec::Spread) => {
+                (teleport + self.spec.damping * dangling.value()) / vertices
+            }
+            (InitSpec::One, DanglingSpec::Ignore) => teleport,
+            (InitSpec::One, DanglingSpec::Spread) => {
+                teleport + self.spec.damping * dangling.value() / vertices
+            }
+        };
+        *dangling = Total::new(self.quantum);
+    }
+}
+
+fn contribution<C: Contribution>(rank: f64, degree: u32, quantum: Quantum) -> C {
+    if degree == 0 { C::default() } else { C::new(rank / f64::from(degree), quantum) }
+}
+
+impl<C: Contribution> Algorithm for Pagerank<C> {
+    fn passes(&self) -> Passes {
+        match self.spec.tolerance {
+            None => Passes::Exactly(self.spec.iterations),
+            Some(_) => Passes::AtMost(self.spec.iterations),
+        }
+    }
+
+    fn begin(&mut self) -> Option<Box<dyn Pass + '_>> {
+        if self.converged || self.done == self.spec.iterations {
+            return None;
+        }
+        let columns = &self.columns;
+        let sums = self.sums.by_column(columns);
+        let ranks = split(&mut self.ranks, columns);
+        let next = split(&mut self.next, columns);
+        let vertices = ranks
+            .into_iter()
+            .zip(next)
+            .zip(columns)
+            .map(|((ranks, next), column)| {
+                let degrees = &self.degrees[column.first_vertex as usize..column.end_vertex as usize];
+                Mutex::new(Vertices { ranks, next, degrees })
+            })
+            .collect();
+        Some(Box::new(PagerankPass {
+            current: &self.current,
+            sums,
+            vertices,
+            quantum: self.quantum,
+            damping: self.spec.damping,
+            base: self.base,
+            dangling: &self.dangling,
+            change: &self.change,
+        }))
+    }
+
+    fn end(&mut self) {
+        self.done += 1;
+        std::mem::swap(&mut self.current, &mut self.next);
+        let change = self.change.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let residual = change.value();
+        *change = Total::new(self.quantum);
+        self.residual = Some(residual);
+        self.converged = self.spec.tolerance.is_some_and(|tolerance| residual <= tolerance);
+        self.set_base();
+    }
+}
+
+struct PagerankPass<'a, C> {
+    current: &'a [C],
+    sums: Vec<ColumnSums<'a>>,
+    vertices: Vec<Mutex<Vertices<'a, C>>>,
+    quantum: Quantum,
+    damping: f64,
+    base: f64,
+    dangling: &'a Mutex<Total>,
+    change: &'a Mutex<Total>,
+}
+
+/// What the vertex pass of a column writes.
+struct Vertices<'a, C> {
+    ranks: &'a mut [f64],
+    next: &'a mut [C],
+    degrees: &'a [u32],
+}
+
+impl<C: Contribution> Pass for PagerankPass<'_, C> {
+    fn block(
+        &self,
+        column: usize,
+        block: &mut BlockView<'_>,
+        if_owned: IfOwned,
+    ) -> Result<Taken, ChunkError> {
+        self.sums[column].add(block, if_owned, |source, _weight| self.current[source].get())
+    }
+
+    fn column_done(&self, column: usize) {
+        let mut vertices = self.vertices[column].lock().unwrap_or_else(PoisonError::into_inner);
+        let Vertices { ranks, next, degrees } = &mut *vertices;
+        let mut change = Total::new(self.quantum);
+        let mut dangling = Total::new(self.quantum);
+        self.sums[column].drain(|index, sum| {
+            let rank = self.base + self.damping * sum;
+            change.add((rank - ranks[index]).abs());
+            if degrees[index] == 0 {
+                dangling.add(rank);
+            }
+            next[index] = contribution(rank, degrees[index], self.quantum);
+            ranks[index] = rank;
+        });
+        self.change.lock().unwrap_or_else(PoisonError::into_inner).merge(&change);
+        self.dangling.lock().unwrap_or_else(PoisonError::into_inner).merge(&dangling);
+    }
+}
+
+impl<C: Contribution> GraphAlgorithm for Pagerank<C> {
+    fn as_algorithm(&mut self) -> &mut dyn Algorithm {
+        self
+    }
+
+    fn finish(self: Box<Self>) -> Outcome {
+        Outcome {
+            iterations: self.done,
+            converged: self.spec.tolerance.map(|_| self.converged),
+            residual: self.residual,
+            checksum: result_checksum(&self.ranks),
+            values: Some(self.ranks),
+            quantum: Some(self.quantum.unit()),
+        }
+    }
+}
+
+/// Bytes per vertex that [`reference`] keeps.
+pub(crate) const REFERENCE_BYTES_PER_VERTEX: u64 = 8 + 8 + 4;
+
+/// Relative error at one vertex that the rounding of contributions can make.
+pub(crate) fn relative_tolerance(spec: &PagerankSpec) -> f64 {
+    if precision(spec) == PrecisionSpec::F64 { 1e-9 } else { 1e-6 }
+}
+
+/// The same ranks by the textbook: one thread, plain f64 sums.
+pub(crate) fn reference(
+    spec: &PagerankSpec,
+    grid: &Grid,
+    iterations: u64,
+    interrupt: &Interrupt,
+) -> Result<Vec<f64>, SetupError> {
+    let degrees = grid.degrees()?;
+    let n = degrees.len().max(1) as f64;
+    let (start, teleport) = match spec.init {
+        InitSpec::Uniform => (1.0 / n, (1.0 - spec.damping) / n),
+        InitSpec::One => (1.0, 1.0 - spec.damping),
+    };
+    let mut ranks = vec![start; degrees.len()];
+    for _ in 0..iterations {
+        let lost: f64 = ranks.iter().zip(&degrees).filter(|(_, degree)| **degree == 0).map(|(rank, _)| rank).sum();
+        let spread = if spec.dangling == DanglingSpec::Spread { lost / n } else { 0.0 };
+        let mut sums = vec![0.0; degrees.len()];
+        EdgeReader::new(grid).for_each(interrupt, |source, target, _| {
+            sums[target as usize] += ranks[source as usize] / f64::from(degrees[source as usize]);
+        })?;
+        for (rank, sum) in ranks.iter_mut().zip(sums) {
+            *rank = teleport + spec.damping * (spread + sum);
+        }
+    }
+    Ok(ranks)
+}
+
+/// What ranks are, whatever the graph: at least the teleport share each, and (where nothing is lost) 1 or n in all.
+pub(crate) fn invariants(spec: &PagerankSpec, ranks: &[f64]) -> Verdict {
+    let n = ranks.len().max(1) as f64;
+    let total = if spec.init == InitSpec::One { n } else { 1.0 };
+    let least = (1.0 - spec.damping) * total / n;
+    if let Some(vertex) = ranks.iter().position(|rank| !(*rank >= least * (1.0 - 1e-12) && *rank <= total)) {
+        return Verdict::Failed(format!(
+            "vertex {vertex} (dense index) has rank {:e}, which is not between {least:e} and {total}",
+            ranks[vertex]
+        ));
+    }
+    let sum: f64 = ranks.iter().sum();
+    let conserved = spec.dangling == DanglingSpec::Spread;
+    if ranks.is_empty() || (sum - total).abs() <= 1e-6 * total || (!conserved && sum < total) {
+        let what = if conserved { "add up to" } else { "add up to no more than" };
+        return Verdict::Passed(format!("all ranks are at least the teleport share and {what} {total}"));
+    }
+    Verdict::Failed(format!("the ranks add up to {sum}, not to {total}"))
+}

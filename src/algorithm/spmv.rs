@@ -1,0 +1,153 @@
+//! Sparse matrix times vector over the arcs: `y(v) = sum over arcs (u, v) of w * x(u)`, in one pass.
+//!
+//! Each product is rounded to a multiple of the quantum, so that sums are exact whatever their order. The bound
+//! behind the quantum comes from the import: the largest sum of |w| over the arcs into one destination, times the
+//! largest |x|. Repeated iterations compute the same product from the same x, for measuring.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::exact::{Quantum, result_checksum};
+use super::sums::{ColumnSums, Sums, split};
+use super::{GraphAlgorithm, Outcome, Setup, SetupError};
+use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
+use crate::grid::{BlockView, ChunkError, EdgeReader, Grid};
+use crate::grid::manifest::{Column, Manifest};
+use crate::interrupt::Interrupt;
+use crate::job::spec::SpmvSpec;
+
+use super::verify::Verdict;
+
+/// Bytes kept per vertex: x, the sum, y.
+pub const STATE_BYTES_PER_VERTEX: u64 = 24;
+
+/// The state between passes.
+pub(crate) struct Spmv {
+    spec: SpmvSpec,
+    quantum: Quantum,
+    columns: Vec<Column>,
+    x: Vec<f64>,
+    sums: Sums,
+    y: Vec<f64>,
+    done: u64,
+}
+
+impl Spmv {
+    pub(crate) fn new(spec: &SpmvSpec, setup: Setup<'_>) -> Result<Self, SetupError> {
+        let manifest = &setup.grid.manifest;
+        let x = super::vector::read(spec.x.as_deref(), setup.grid)?;
+        let quantum = quantum(manifest, &x)?;
+        Ok(Self {
+            spec: spec.clone(),
+            quantum,
+            columns: manifest.columns.clone(),
+            sums: Sums::new(setup.kernel, x.len()),
+            y: vec![0.0; x.len()],
+            x,
+            done: 0,
+        })
+    }
+}
+
+/// The quantum for all sums of products: twice the bound, since rounding wants |p| <= B / 2, and a little more
+/// for the rounding itself.
+pub(crate) fn quantum(manifest: &Manifest, x: &[f64]) -> Result<Quantum, SetupError> {
+    let largest = x.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+    let weights = manifest.max_in_weight as f64 / 4_294_967_296.0 * manifest.max_abs_weight;
+    let bound = 2.0 * (1.0 + 1e-6) * largest * weights;
+    Quantum::for_bound(bound).ok_or(SetupError::Overflow { bound })
+}
+
+impl Algorithm for Spmv {
+    fn passes(&self) -> Passes {
+        Passes::Exactly(self.spec.iterations)
+    }
+
+    fn begin(&mut self) -> Option<Box<dyn Pass + '_>> {
+        if self.done == self.spec.iterations {
+            return None;
+        }
+        let y = split(&mut self.y, &self.columns).into_iter().map(Mutex::new).collect();
+        let sums = self.sums.by_column(&self.columns);
+        Some(Box::new(SpmvPass { x: &self.x, y, sums, quantum: self.quantum }))
+    }
+
+    fn end(&mut self) {
+        self.done += 1;
+    }
+}
+
+struct SpmvPass<'a> {
+    x: &'a [f64],
+    y: Vec<Mutex<&'a mut [f64]>>,
+    sums: Vec<ColumnSums<'a>>,
+    quantum: Quantum,
+}
+
+impl Pass for SpmvPass<'_> {
+    fn block(
+        &self,
+        column: usize,
+        block: &mut BlockView<'_>,
+        if_owned: IfOwned,
+    ) -> Result<Taken, ChunkError> {
+        self.sums[column].add(block, if_owned, |source, weight| self.quantum.round(weight * self.x[source]))
+    }
+
+    fn column_done(&self, column: usize) {
+        let mut y = self.y[column].lock().unwrap_or_else(PoisonError::into_inner);
+        self.sums[column].drain(|index, sum| y[index] = sum);
+    }
+}
+
+impl GraphAlgorithm for Spmv {
+    fn as_algorithm(&mut self) -> &mut dyn Algorithm {
+        self
+    }
+
+    fn finish(self: Box<Self>) -> Outcome {
+        Outcome {
+            iterations: self.done,
+            converged: None,
+            residual: None,
+            checksum: result_checksum(&self.y),
+            values: Some(self.y),
+            quantum: Some(self.quantum.unit()),
+        }
+    }
+}
+
+/// Bytes per vertex that [`reference`] keeps.
+pub(crate) const REFERENCE_BYTES_PER_VERTEX: u64 = 16;
+
+/// The same product by the textbook: one thread, plain f64 sums.
+pub(crate) fn reference(spec: &SpmvSpec, grid: &Grid, interrupt: &Interrupt) -> Result<Vec<f64>, SetupError> {
+    let x = super::vector::read(spec.x.as_deref(), grid)?;
+    let mut y = vec![0.0; x.len()];
+    EdgeReader::new(grid).for_each(interrupt, |source, target, weight| {
+        y[target as usize] += weight * x[source as usize];
+    })?;
+    Ok(y)
+}
+
+/// What a product is, whatever the graph: its sum is that of all products, which one more reading adds up.
+pub(crate) fn invariants(
+    spec: &SpmvSpec,
+    grid: &Grid,
+    y: &[f64],
+    interrupt: &Interrupt,
+) -> Result<Verdict, SetupError> {
+    let x = super::vector::read(spec.x.as_deref(), grid)?;
+    let (mut expected, mut absolute) = (0.0, 0.0);
+    EdgeReader::new(grid).for_each(interrupt, |source, _, weight| {
+        let product = weight * x[source as usize];
+        expected += product;
+        absolute += product.abs();
+    })?;
+    let found: f64 = y.iter().sum();
+    // Two f64 sums of up to 2^40 terms in different orders.
+    Ok(if (found - expected).abs() <= 1e-9 * absolute {
+        Verdict::Passed(format!("the sum of y is that of all products ({expected:e})"))
+    } else {
+        Verdict::Failed(format!("the sum of y is {found:e}, but all products add up to {expected:e}"))
+    })
+}

@@ -1,0 +1,152 @@
+//! The sums of the destinations, and the one loop over edges that all sum-based algorithms share.
+//!
+//! Two kernels. *Owned*: a thread owns a column while it works on a block of it, by holding the column's lock;
+//! its edge loop has plain adds. *Atomic*: any thread adds to any destination by compare-and-swap, as GridGraph
+//! does, kept for comparison. Since all terms are multiples of one quantum (see [`super::exact`]), both give
+//! the same bits.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use crate::engine::pass::{IfOwned, Taken};
+use crate::grid::{BlockView, Chunk, ChunkError, RawEdges};
+use crate::grid::manifest::Column;
+use crate::job::spec::KernelSpec;
+
+/// One f64 per vertex, zero between passes.
+#[derive(Debug)]
+pub(crate) enum Sums {
+    Owned(Vec<f64>),
+    Atomic(Vec<AtomicU64>),
+}
+
+impl Sums {
+    pub(crate) fn new(kernel: KernelSpec, vertices: usize) -> Self {
+        match kernel {
+            KernelSpec::Owned => Self::Owned(vec![0.0; vertices]),
+            KernelSpec::Atomic => Self::Atomic((0..vertices).map(|_| AtomicU64::new(0)).collect()),
+        }
+    }
+
+    /// Lends each column its part.
+    pub(crate) fn by_column(&mut self, columns: &[Column]) -> Vec<ColumnSums<'_>> {
+        match self {
+            Self::Owned(sums) => {
+                split(sums, columns).into_iter().map(|part| ColumnSums::Owned(Mutex::new(part))).collect()
+            }
+            Self::Atomic(sums) => columns
+                .iter()
+                .map(|column| &sums[column.first_vertex as usize..column.end_vertex as usize])
+                .map(ColumnSums::Atomic)
+                .collect(),
+        }
+    }
+}
+
+/// Cuts per-vertex data at the borders of the columns, which follow each other without gaps.
+pub(crate) fn split<'a, T>(mut data: &'a mut [T], columns: &[Column]) -> Vec<&'a mut [T]> {
+    let mut parts = Vec::with_capacity(columns.len());
+    for column in columns {
+        let (part, rest) = data.split_at_mut((column.end_vertex - column.first_vertex) as usize);
+        parts.push(part);
+        data = rest;
+    }
+    parts
+}
+
+/// The sums of one column during a pass.
+#[derive(Debug)]
+pub(crate) enum ColumnSums<'a> {
+    Owned(Mutex<&'a mut [f64]>),
+    Atomic(&'a [AtomicU64]),
+}
+
+impl ColumnSums<'_> {
+    /// Adds `term(source, weight)` to the sum of each edge's destination.
+    pub(crate) fn add(
+        &self,
+        block: &mut BlockView<'_>,
+        if_owned: IfOwned,
+        term: impl Fn(usize, f64) -> f64,
+    ) -> Result<Taken, ChunkError> {
+        let mut edges = 0;
+        match self {
+            Self::Owned(sums) => {
+                let Some(mut sums) = own(sums, if_owned) else { return Ok(Taken::Busy) };
+                for chunk in block {
+                    edges += add_chunk(&chunk?, &term, |target, term| sums[target] += term);
+                }
+            }
+            Self::Atomic(sums) => {
+                for chunk in block {
+                    edges += add_chunk(&chunk?, &term, |target, term| add_atomically(&sums[target], term));
+                }
+            }
+        }
+        Ok(Taken::Done(edges))
+    }
+
+    /// Hands out the finished sums in vertex order and leaves zeros.
+    pub(crate) fn drain(&self, mut each: impl FnMut(usize, f64)) {
+        match self {
+            Self::Owned(sums) => {
+                let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+                for (index, sum) in sums.iter_mut().enumerate() {
+                    each(index, std::mem::take(sum));
+                }
+            }
+            Self::Atomic(sums) => {
+                for (index, sum) in sums.iter().enumerate() {
+                    each(index, f64::from_bits(sum.swap(0, Ordering::Relaxed)));
+                }
+            }
+        }
+    }
+}
+
+fn own<'a, T>(column: &'a Mutex<T>, if_owned: IfOwned) -> Option<MutexGuard<'a, T>> {
+    match if_owned {
+        IfOwned::Wait => Some(column.lock().unwrap_or_else(PoisonError::into_inner)),
+        IfOwned::Return => match column.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        },
+    }
+}
+
+/// The edge loop. The block's checks have seen that every source is a vertex and every destination one of the
+/// column's, so the indexing never fails. Returns the number of edges.
+#[inline]
+fn add_chunk(chunk: &Chunk<'_>, term: &impl Fn(usize, f64) -> f64, mut add: impl FnMut(usize, f64)) -> u64 {
+    let base = chunk.source_base as usize;
+    match chunk.edges {
+        RawEdges::Unit(edges) => {
+            for edge in edges {
+                add(edge.destination as usize, term(base + edge.source as usize, 1.0));
+            }
+        }
+        RawEdges::F32(edges) => {
+            for edge in edges {
+                add(edge.destination as usize, term(base + edge.source as usize, f64::from(edge.weight)));
+            }
+        }
+        RawEdges::F64(edges) => {
+            for edge in edges {
+                add(edge.destination as usize, term(base + edge.source as usize, edge.weight));
+            }
+        }
+    }
+    u64::from(chunk.header.edges)
+}
+
+fn add_atomically(sum: &AtomicU64, term: f64) {
+    let mut old = sum.load(Ordering::Relaxed);
+    loop {
+        let new = (f64::from_bits(old) + term).to_bits();
+        match sum.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => old = now,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A vector over the vertices, from a file of `vertex,value` lines as `[output] values = "csv"` writes them: with
+//! original ids, each vertex once, in any order.
+
+use std::path::Path;
+
+use super::SetupError;
+use crate::grid::Grid;
+
+/// Reads a vector in dense order; without a file it is 1 everywhere.
+pub(crate) fn read(path: Option<&Path>, grid: &Grid) -> Result<Vec<f64>, SetupError> {
+    let vertices = grid.manifest.vertices as usize;
+    let Some(path) = path else { return Ok(vec![1.0; vertices]) };
+    let fail = |what: String| SetupError::Vector(format!("{}: {what}", path.display()));
+    let mut reader = csv::ReaderBuilder::new().from_path(path).map_err(|error| fail(error.to_string()))?;
+    let mut values = vec![f64::NAN; vertices];
+    let index = Index::new(grid)?;
+    for record in reader.records() {
+        let record = record.map_err(|error| fail(error.to_string()))?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let bad = |what: &str, found: &str| fail(format!("line {line}: {what}, found `{found}`"));
+        let (id, value) = (record.get(0).unwrap_or(""), record.get(1).unwrap_or(""));
+        let place = id.trim().parse().ok().and_then(|id| index.of(id));
+        let place = place.ok_or_else(|| bad("expected a vertex of the graph", id))?;
+        let value: f64 = value.trim().parse().map_err(|_| bad("expected a number", value))?;
+        if !value.is_finite() {
+            return Err(bad("expected a finite number", &value.to_string()));
+        }
+        if !values[place].is_nan() {
+            return Err(bad("expected each vertex once", id));
+        }
+        values[place] = value;
+    }
+    if let Some(missing) = values.iter().position(|value| value.is_nan()) {
+        return Err(fail(format!("vertex {} has no value; every vertex needs one", index.id(missing))));
+    }
+    Ok(values)
+}
+
+/// From original ids to dense indexes.
+struct Index {
+    /// Ascending; none where ids are dense.
+    ids: Option<Vec<u64>>,
+    vertices: u64,
+}
+
+impl Index {
+    fn new(grid: &Grid) -> Result<Self, SetupError> {
+        let ids = grid.manifest.ids_checksum.is_some().then(|| grid.ids()?.collect::<Result<_, _>>()).transpose()?;
+        Ok(Self { ids, vertices: grid.manifest.vertices })
+    }
+
+    fn of(&self, id: u64) -> Option<usize> {
+        match &self.ids {
+            Some(ids) => ids.binary_search(&id).ok(),
+            None => (id < self.vertices).then_some(id as usize),
+        }
+    }
+
+    fn id(&self, index: usize) -> u64 {
+        self.ids.as_ref().map_or(index as u64, |ids| ids[index])
+    }
+}

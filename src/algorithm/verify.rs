@@ -1,0 +1,116 @@
+//! Whether a result is right: each algorithm is computed again, by another way (one thread, plain f64 sums in the
+//! order of the file, no blocks, no quantum), and every vertex is compared. Where the graph is too large for that,
+//! the invariants that a right result has are checked instead.
+
+use std::fmt;
+
+use super::{Outcome, pagerank, spmv};
+use crate::algorithm::SetupError;
+use crate::grid::Grid;
+use crate::interrupt::Interrupt;
+use crate::job::spec::AlgorithmSpec;
+
+/// Edges that a full recomputation goes through at most, over all its passes.
+pub const FULL_BELOW: u64 = 10_000_000;
+
+/// What verification found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// Right, and how that was seen.
+    Passed(String),
+    /// Wrong, and what is.
+    Failed(String),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed(how) => write!(f, "verified: {how}"),
+            Self::Failed(what) => write!(f, "verification failed: {what}"),
+        }
+    }
+}
+
+/// Verifies an outcome. `memory` is what the recomputation may hold.
+///
+/// # Errors
+/// Where the grid cannot be read.
+pub fn verify(
+    spec: &AlgorithmSpec,
+    grid: &Grid,
+    outcome: &Outcome,
+    memory: u64,
+    interrupt: &Interrupt,
+) -> Result<Verdict, SetupError> {
+    let fits = |bytes_per_vertex: u64| {
+        grid.manifest.edges < FULL_BELOW && grid.manifest.vertices * bytes_per_vertex <= memory
+    };
+    match (spec, &outcome.values) {
+        (AlgorithmSpec::Scan(_), _) => Ok(same_checksum(grid.manifest.dataset_checksum, outcome.checksum)),
+        (AlgorithmSpec::Pagerank(spec), Some(ranks)) if fits(pagerank::REFERENCE_BYTES_PER_VERTEX) => {
+            let reference = pagerank::reference(spec, grid, outcome.iterations, interrupt)?;
+            let tolerance = pagerank::relative_tolerance(spec);
+            Ok(compare(&reference, ranks, |reference| tolerance * reference.abs()))
+        }
+        (AlgorithmSpec::Pagerank(spec), Some(ranks)) => Ok(pagerank::invariants(spec, ranks)),
+        (AlgorithmSpec::Spmv(spec), Some(y)) if fits(spmv::REFERENCE_BYTES_PER_VERTEX) => {
+            let reference = spmv::reference(spec, grid, interrupt)?;
+            let largest = reference.iter().fold(0.0_f64, |largest, y| largest.max(y.abs()));
+            // Terms below the quantum vanish: what an f64 sum of this size would lose anyway.
+            let quantum = outcome.quantum.unwrap_or_default() * grid.manifest.edges as f64;
+            Ok(compare(&reference, y, |reference| 1e-9 * reference.abs() + quantum.min(1e-9 * largest)))
+        }
+        (AlgorithmSpec::Spmv(spec), Some(y)) => spmv::invariants(spec, grid, y, interrupt),
+        (_, None) => Ok(Verdict::Failed("the run left no values".to_owned())),
+    }
+}
+
+fn same_checksum(expected: u64, found: u64) -> Verdict {
+    if expected == found {
+        Verdict::Passed("the digests of all edges add up to the data set's checksum".to_owned())
+    } else {
+        Verdict::Failed(format!(
+            "the digests of all edges add up to {found:016x}, but the data set's checksum is {expected:016x}: \
+             edges are missing or doubled"
+        ))
+    }
+}
+
+/// Compares value by value, within what `allowed` says for a reference value.
+pub(crate) fn compare(reference: &[f64], values: &[f64], allowed: impl Fn(f64) -> f64) -> Verdict {
+    if reference.len() != values.len() {
+        return Verdict::Failed(format!("{} values for {} vertices", values.len(), reference.len()));
+    }
+    let mut largest = 0.0_f64;
+    for (vertex, (&expected, &found)) in reference.iter().zip(values).enumerate() {
+        let error = (expected - found).abs();
+        // Written so that a NaN fails.
+        if !(error <= allowed(expected)) {
+            return Verdict::Failed(format!(
+                "vertex {vertex} (dense index) has {found:e}, but a recomputation by other means gives {expected:e}"
+            ));
+        }
+        if expected != 0.0 {
+            largest = largest.max(error / expected.abs());
+        }
+    }
+    Verdict::Passed(format!("recomputed by other means, largest relative difference {largest:.1e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_corrupted_value_is_found() {
+        let reference = [0.25, 0.5, 0.25];
+        let within = |reference: f64| 1e-6 * reference;
+        assert!(matches!(compare(&reference, &reference, within), Verdict::Passed(_)));
+        for wrong in [0.500_001, f64::NAN, f64::INFINITY, 0.0] {
+            let verdict = compare(&reference, &[0.25, wrong, 0.25], within);
+            assert!(matches!(&verdict, Verdict::Failed(what) if what.contains("vertex 1")), "{verdict}");
+        }
+        assert!(matches!(compare(&reference, &reference[..2], within), Verdict::Failed(_)));
+        assert!(matches!(same_checksum(1, 2), Verdict::Failed(_)));
+    }
+}

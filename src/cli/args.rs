@@ -1,0 +1,218 @@
+//! The command line, as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Reproducible out-of-core graph experiments on one machine.
+#[derive(Debug, Parser)]
+#[command(name = "ioc", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run job files, or folders of them in sorted order; without PATH the quickstart job
+    Run(RunArgs),
+    /// Run one algorithm on one file, without a job file
+    Once(OnceArgs),
+    /// Validate a whole batch and list its runs; runs nothing
+    Check(BatchArgs),
+    /// Import every layout that a batch needs
+    Build(BuildArgs),
+    /// The registry and the built grids
+    Dataset(DatasetArgs),
+    /// Show what this machine offers
+    Probe(ProbeArgs),
+}
+
+/// What is run, and where things lie.
+#[derive(Debug, Clone, Args)]
+pub struct BatchArgs {
+    /// Job files, or folders of them
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Override a key in every job: engine.memory="1 GiB" (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub sets: Vec<String>,
+    /// Only the job or variant of this name
+    #[arg(long, value_name = "NAME")]
+    pub only: Option<String>,
+    /// Where reports go
+    #[arg(long, value_name = "DIR", default_value = "reports")]
+    pub out: PathBuf,
+    /// Where grids are kept
+    #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data")]
+    pub data: PathBuf,
+    /// Say nothing but errors
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// `ioc run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The batch.
+    #[command(flatten)]
+    pub batch: BatchArgs,
+    /// Go on where an earlier run of the batch ended; without it earlier attempts are moved to old/
+    #[arg(long)]
+    pub resume: bool,
+    /// Stop at the first failed run
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// One run of a frozen plan, as `run` writes it to OUT/JOB/plan.json
+    #[arg(long, value_name = "FILE", requires = "index", conflicts_with_all = ["paths", "sets", "only"])]
+    pub plan: Option<PathBuf>,
+    /// Number of the run in the plan, from 0
+    #[arg(long, value_name = "N", requires = "plan")]
+    pub index: Option<usize>,
+    /// One repetition only, warm-ups first, from 1
+    #[arg(long, value_name = "R", requires = "index", hide = true)]
+    pub rep: Option<u32>,
+    /// Number of the attempt at that repetition
+    #[arg(long, value_name = "A", requires = "rep", hide = true)]
+    pub attempt: Option<u32>,
+}
+
+/// `ioc build`.
+#[derive(Debug, Args)]
+pub struct BuildArgs {
+    /// The batch.
+    #[command(flatten)]
+    pub batch: BatchArgs,
+    /// Memory that an import may hold, instead of each run's engine.memory
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// The layout of one run of a frozen plan
+    #[arg(long, value_name = "FILE", requires = "index", hide = true)]
+    pub plan: Option<PathBuf>,
+    /// Number of the run in the plan, from 0
+    #[arg(long, value_name = "N", requires = "plan", hide = true)]
+    pub index: Option<usize>,
+}
+
+/// Algorithms of `ioc once`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AlgorithmName {
+    /// Rank of every vertex
+    Pagerank,
+    /// Sum over the arcs into every vertex of weight times 1
+    Spmv,
+    /// Read and check only
+    Scan,
+}
+
+impl AlgorithmName {
+    /// The table's name in a job file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pagerank => "pagerank",
+            Self::Spmv => "spmv",
+            Self::Scan => "scan",
+        }
+    }
+}
+
+/// `ioc once`.
+#[derive(Debug, Args)]
+pub struct OnceArgs {
+    /// What to compute
+    pub algorithm: AlgorithmName,
+    /// The edge list
+    pub file: PathBuf,
+    /// Write vertex,value lines here
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Memory that the run may hold
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
+    pub memory: String,
+    /// Format of the file
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    pub format: String,
+    /// Iterations
+    #[arg(long, value_name = "N")]
+    pub iterations: Option<u64>,
+    /// Stop where the L1 residual is at most this
+    #[arg(long, value_name = "X")]
+    pub tolerance: Option<f64>,
+    /// Lines to leave out at the start of a text file
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip_lines: u64,
+    /// The vertices are 0..N
+    #[arg(long, value_name = "N")]
+    pub vertices: Option<u64>,
+    /// Every line stands for both directions
+    #[arg(long)]
+    pub undirected: bool,
+    /// Override any other key: engine.model="sync" (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub sets: Vec<String>,
+    /// Where the report goes
+    #[arg(long, value_name = "DIR", default_value = "reports")]
+    pub out: PathBuf,
+    /// Where the grid is kept
+    #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data")]
+    pub data: PathBuf,
+    /// Say nothing but errors
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// `ioc dataset`.
+#[derive(Debug, Args)]
+pub struct DatasetArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: DatasetCommand,
+    /// Where grids are kept
+    #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data", global = true)]
+    pub data: PathBuf,
+    /// Say nothing but errors
+    #[arg(long, global = true)]
+    pub quiet: bool,
+}
+
+/// Commands of `ioc dataset`.
+#[derive(Debug, Subcommand)]
+pub enum DatasetCommand {
+    /// The data sets of the registry, and the grids built of them
+    List,
+    /// What a data set is, and what its grids are
+    Info {
+        /// Name of the data set
+        name: String,
+    },
+    /// Build a grid of a data set with the default layout
+    Import {
+        /// Name of the data set
+        name: String,
+        /// Memory that the import may hold
+        #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
+        memory: String,
+    },
+    /// Read every byte of a data set's grids and check it
+    Verify {
+        /// Name of the data set
+        name: String,
+    },
+    /// Remove a data set's grids
+    Rm {
+        /// Name of the data set
+        name: String,
+    },
+    /// Remove what interrupted imports left behind
+    Gc,
+}
+
+/// `ioc probe`.
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// Directories, one per device
+    #[arg(value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+}

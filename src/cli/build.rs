@@ -1,0 +1,68 @@
+//! `ioc build`: imports every layout that a batch needs, so that no import falls into a measured run.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::args::BuildArgs;
+use super::progress::Console;
+use super::run::program;
+use super::{Problem, batch, end_with_parent, exit, output};
+use crate::cluster::local::{self, Options};
+use crate::dataset::Context;
+use crate::grid::layout_key;
+use crate::interrupt::Interrupt;
+use crate::run::error::{Failure, RunError};
+use crate::run::layout;
+use crate::run::plan::JobPlan;
+use crate::run::repetition::Aftermath;
+use crate::units::parse_bytes;
+
+/// Builds what the arguments name.
+pub(crate) fn build(args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
+    if let (Some(plan), Some(index)) = (&args.plan, args.index) {
+        return import(args, plan, index, interrupt);
+    }
+    let quiet = args.batch.quiet;
+    let mut batch = batch::load(&args.batch)?;
+    if let Some(memory) = &args.memory {
+        let memory = parse_bytes(memory).map_err(|error| Problem::usage(format!("error: --memory: {error}")))?;
+        batch.jobs.iter_mut().flat_map(|job| &mut job.runs).for_each(|run| run.engine.memory = memory);
+    }
+    let plans = batch::plan(&batch, &args.batch.out, &args.batch.data, &Console::new(quiet), quiet)?;
+    let options = Options { program: program()?, resume: true, fail_fast: false, quiet, interrupt };
+    let mut done = HashSet::new();
+    let mut code = exit::OK;
+    for plan in &plans {
+        let file = plan.save().map_err(Problem::failed)?;
+        for (index, run) in plan.runs.iter().enumerate() {
+            let key = (run.spec.dataset.name.clone(), layout_key(&layout::request(run)));
+            if interrupt.raised() || !done.insert(key) {
+                continue;
+            }
+            if let Err(failure) = local::build(plan, index, &file, &options).map_err(Problem::failed)? {
+                output::error(&format!("error: {}: {}", run.spec.dataset.name, failure.text));
+                code = exit::FAILED;
+            }
+        }
+    }
+    Ok(if interrupt.raised() { exit::INTERRUPTED } else { code })
+}
+
+/// A child's work: the grid of one run.
+fn import(args: &BuildArgs, plan: &Path, index: usize, interrupt: &Interrupt) -> Result<u8, Problem> {
+    end_with_parent();
+    let plan = JobPlan::load(plan).map_err(Problem::failed)?;
+    let run = plan.run(index).map_err(Problem::usage)?;
+    let progress = Console::new(args.batch.quiet);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let context = Context { threads, interrupt, progress: &progress };
+    let built = layout::build(&plan.data, run, run.spec.engine.memory, context);
+    let failure = built.err();
+    let code = match &failure {
+        None => exit::OK,
+        Some(RunError::Interrupted) => exit::INTERRUPTED,
+        Some(_) => exit::FAILED,
+    };
+    output::tell_parent(&Aftermath { failure: failure.as_ref().map(Failure::from), ..Aftermath::default() });
+    Ok(code)
+}

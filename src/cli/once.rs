@@ -1,0 +1,99 @@
+//! `ioc once`: one algorithm on one file. It is the job file that it prints, so that what began as a one-off can be
+//! kept, changed and repeated.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::args::{AlgorithmName, BatchArgs, OnceArgs, RunArgs};
+use super::run::run_batch;
+use super::{Problem, batch, exit, output};
+use crate::interrupt::Interrupt;
+use crate::job::JobSource;
+use crate::report::{JobReport, Status, values_path};
+
+/// Runs it.
+pub(crate) fn once(args: &OnceArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
+    if args.output.is_some() && args.algorithm == AlgorithmName::Scan {
+        return Err(Problem::usage("error: a scan has no values to write; leave -o away"));
+    }
+    let text = job_text(args)?;
+    if !args.quiet {
+        output::say(&format!("# the job file that this run stands for\n{text}"));
+    }
+    let project = std::env::current_dir().map_err(Problem::failed)?;
+    let source = JobSource::Text { name: format!("{}.toml", name(args)), text, project };
+    let batch_args = BatchArgs {
+        paths: Vec::new(),
+        sets: args.sets.clone(),
+        only: None,
+        out: args.out.clone(),
+        data: args.data.clone(),
+        quiet: args.quiet,
+    };
+    let batch = batch::load_sources(&[source], &batch_args)?;
+    let run_args =
+        RunArgs { batch: batch_args, resume: false, fail_fast: true, plan: None, index: None, rep: None, attempt: None };
+    let done = run_batch(&batch, &run_args, interrupt)?;
+    if let (exit::OK, Some(to), Some(report)) = (done.code, &args.output, done.reports.first()) {
+        deliver(report, &args.out, to)?;
+    }
+    Ok(done.code)
+}
+
+/// The job's name: `once-pagerank-edges`.
+fn name(args: &OnceArgs) -> String {
+    let file = args.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = file.split('.').next().unwrap_or_default();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
+    format!("once-{}-{}", args.algorithm.name(), stem.chars().map(plain).collect::<String>())
+}
+
+fn job_text(args: &OnceArgs) -> Result<String, Problem> {
+    let path = std::path::absolute(&args.file).map_err(Problem::failed)?;
+    let path = path.to_str().ok_or_else(|| {
+        Problem::usage(format!("error: {}: the path is no valid UTF-8, which a job file needs", args.file.display()))
+    })?;
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let mut dataset = format!("path = {}, format = {}", quoted(path), quoted(&args.format));
+    if args.skip_lines > 0 {
+        let _ = write!(dataset, ", skip_lines = {}", args.skip_lines);
+    }
+    if let Some(vertices) = args.vertices {
+        let _ = write!(dataset, ", vertices = {vertices}");
+    }
+    if args.undirected {
+        dataset += ", directed = false";
+    }
+    let mut text = format!("name = {}\ndataset = {{ {dataset} }}\n\n", quoted(&name(args)));
+    let _ = writeln!(text, "[algorithm.{}]", args.algorithm.name());
+    if let Some(iterations) = args.iterations {
+        let _ = writeln!(text, "iterations = {iterations}");
+    }
+    if let Some(tolerance) = args.tolerance {
+        let _ = writeln!(text, "tolerance = {tolerance:e}");
+    }
+    let _ = writeln!(text, "\n[engine]\nmemory = {}\n\n[measure]\nrepeat = 1\nwarmup = 0", quoted(&args.memory));
+    if args.output.is_some() {
+        text += "\n[output]\nvalues = \"csv\"\n";
+    }
+    Ok(text)
+}
+
+/// Copies the values to where the user wants them: whole or not at all.
+fn deliver(report: &JobReport, out: &Path, to: &Path) -> Result<(), Problem> {
+    let Some(row) = report.rows().find(|row| row.status == Status::Ok) else { return Ok(()) };
+    let table = report.path().with_extension("");
+    let below = table.strip_prefix(std::path::absolute(out).map_err(Problem::failed)?).unwrap_or(&table);
+    let from = values_path(out, below, &row.run_id).map_err(Problem::failed)?;
+    let copy = || {
+        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new().prefix(".values-").tempfile_in(folder)?;
+        std::io::copy(&mut std::fs::File::open(&from)?, &mut file)?;
+        file.as_file().sync_all()?;
+        file.persist(to)?;
+        Ok::<(), std::io::Error>(())
+    };
+    copy().map_err(|error| {
+        Problem::failed(format!("{}: cannot write the values: {error}; they are in {}", to.display(), from.display()))
+    })
+}

@@ -1,0 +1,21 @@
+//! Standard output and standard error. A reader that went away (`ioc check | head`) is no failure.
+
+use std::io::Write;
+
+/// A line, or several, to standard output.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
+}
+
+/// The same to standard error.
+pub(crate) fn error(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
+}
+
+/// What a child has to say to its parent, as JSON.
+pub(crate) fn tell_parent(aftermath: &crate::run::repetition::Aftermath) {
+    // Serialising numbers and strings cannot fail; a parent that is gone needs no word.
+    if let Ok(text) = serde_json::to_string(aftermath) {
+        say(&text);
+    }
+}

@@ -1,0 +1,114 @@
+//! Child processes on this machine, one at a time. A child of its own for each repetition and each import means
+//! that a crash costs one repetition, and that peak memory is its own.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+use crate::interrupt::Interrupt;
+
+/// How long an interrupted child may take to put its things in order.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this exit code.
+    Exited(i32),
+    /// By a signal that was not ours.
+    Killed(i32),
+    /// By us, after its time was up.
+    TimedOut,
+}
+
+/// Runs a child to its end. An interrupt is passed on to it; one that does not heed it, or outlives `timeout`, is
+/// killed.
+///
+/// # Errors
+/// Where the child cannot be started or waited for.
+pub fn run(command: &mut Command, timeout: Option<Duration>, interrupt: &Interrupt) -> std::io::Result<Ended> {
+    let mut child = command.spawn()?;
+    let started = Instant::now();
+    let mut asked: Option<Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(ended(status));
+        }
+        if timeout.is_some_and(|timeout| started.elapsed() > timeout) {
+            child.kill()?;
+            child.wait()?;
+            return Ok(Ended::TimedOut);
+        }
+        match asked {
+            None if interrupt.raised() => {
+                signal(&child, Signal::INT)?;
+                asked = Some(Instant::now());
+            }
+            Some(since) if since.elapsed() > GRACE => child.kill()?,
+            _ => {}
+        }
+        wait_a_little(&child)?;
+    }
+}
+
+fn ended(status: ExitStatus) -> Ended {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ended::Exited(code),
+        (None, signal) => Ended::Killed(signal.unwrap_or_default()),
+    }
+}
+
+fn pid(child: &Child) -> std::io::Result<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| std::io::ErrorKind::InvalidInput.into())
+}
+
+fn signal(child: &Child, signal: Signal) -> std::io::Result<()> {
+    Ok(kill_process(pid(child)?, signal)?)
+}
+
+/// Sleeps until the child ends, a signal comes, or a tenth of a second is over (for signals that another thread
+/// caught).
+fn wait_a_little(child: &Child) -> std::io::Result<()> {
+    let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    let Ok(handle) = pidfd_open(pid(child)?, PidfdFlags::empty()) else {
+        // A kernel before 5.3: look again soon.
+        std::thread::sleep(Duration::from_millis(5));
+        return Ok(());
+    };
+    match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&tick)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn the_end_of_a_child_is_told_apart() {
+        let interrupt = Interrupt::new();
+        let run = |script, timeout| run(&mut shell(script), timeout, &interrupt).unwrap();
+        assert_eq!(run("exit 3", None), Ended::Exited(3));
+        assert_eq!(run("kill -SEGV $$", None), Ended::Killed(11));
+        assert_eq!(run("exec sleep 60", Some(Duration::from_millis(50))), Ended::TimedOut);
+    }
+
+    #[test]
+    fn an_interrupt_is_passed_on() {
+        let interrupt = Interrupt::new();
+        interrupt.raise();
+        let ended = run(&mut shell("trap 'exit 130' INT; while :; do sleep 0.02; done"), None, &interrupt);
+        // The shell may be hit before its trap is set.
+        assert!(matches!(ended.unwrap(), Ended::Exited(130) | Ended::Killed(2)));
+    }
+}

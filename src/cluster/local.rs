@@ -1,0 +1,197 @@
+//! Runs a job's plan on this machine: imports what is missing, then one repetition after the other, each in a child
+//! process. Whatever becomes of a child, its repetition has a row, and the table on disk is whole after each.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::child::{self, Ended};
+use crate::interrupt::Interrupt;
+use crate::report::{AttemptId, JobReport, Phase, ReportError, Row, Status};
+use crate::run::error::{Failure, INTERRUPTED};
+use crate::run::layout;
+use crate::run::plan::{JobPlan, PlanError, Repetition};
+use crate::run::repetition::Aftermath;
+use crate::run::row::blank;
+
+/// Why a job could not be run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    /// The report is not writable.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// The plan is not writable.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// No child could be started or waited for.
+    #[error("{}: cannot run a child process: {source}", program.display())]
+    Child {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// What the caller wants to know of a batch under way.
+pub trait Observer {
+    /// A repetition is over.
+    fn finished(&mut self, row: &Row, aftermath: &Aftermath);
+    /// Something the user should know.
+    fn note(&mut self, text: &str);
+}
+
+/// How a job is run.
+pub struct Options<'a> {
+    /// The `ioc` program.
+    pub program: PathBuf,
+    /// Go on where an earlier run ended.
+    pub resume: bool,
+    /// Stop at the first failure.
+    pub fail_fast: bool,
+    /// Passed on to the children.
+    pub quiet: bool,
+    /// Polled, and passed on.
+    pub interrupt: &'a Interrupt,
+}
+
+/// How a job is run.
+pub struct Options<'a> {
+    /// The `ioc` program.
+    pub program: PathBuf,
+    /// Go on where an earlier run ended.
+    pub resume: bool,
+    /// Stop at the first failure.
+    pub fail_fast: bool,
+    /// Passed on to the children.
+    pub quiet: bool,
+    /// Polled, and passed on.
+    pub interrupt: &'a Interrupt,
+}
+
+/// What is left to do for a run whose grid cannot be built.
+struct Unbuildable {
+    error_class: &'static str,
+    error: String,
+}
+
+/// Runs the plan; returns the report with all rows.
+///
+/// # Errors
+/// Where the report or the plan cannot be written, or no child can be started: then nothing more is run. What went
+/// wrong in a run is in its row.
+pub fn run(plan: &JobPlan, options: &Options<'_>, observer: &mut dyn Observer) -> Result<JobReport, LocalError> {
+    let order = plan.order();
+    let open = if options.resume { JobReport::open } else { JobReport::begin_fresh };
+    let mut report = open(&plan.out, &plan.report, &order)?;
+    let file = plan.save()?;
+    let mut grids: Vec<Option<Result<(), Failure>>> = plan.runs.iter().map(|_| None).collect();
+    for repetition in plan.repetitions() {
+        report.take_notes().iter().for_each(|note| observer.note(note));
+        let run_id = &plan.runs[repetition.run].run_id;
+        if report.finished(run_id, repetition.phase, repetition.rep) {
+            continue;
+        }
+        if options.interrupt.raised() {
+            break;
+        }
+        let grid = match &mut grids[repetition.run] {
+            Some(grid) => grid,
+            unknown => unknown.insert(build(plan, repetition.run, &file, options)?),
+        };
+        let attempt = report.next_attempt(run_id, repetition.phase, repetition.rep);
+        let id = AttemptId::new(run_id.clone(), repetition.phase, repetition.rep, attempt);
+        let (failure, aftermath) = match grid {
+            Ok(()) => repeat(plan, repetition, attempt, &file, options)?,
+            Err(failure) => (failure.clone(), Aftermath::default()),
+        };
+        report.write()?;
+        if !report.rows().any(|row| row.attempt_id() == id) {
+            report.add(&without_row(plan, repetition, &id, failure))?;
+        }
+        let Some(row) = report.rows().find(|row| row.attempt_id() == id) else { continue };
+        observer.finished(row, &aftermath);
+        if row.status == Status::Interrupted || (options.fail_fast && row.status == Status::Failed) {
+            break;
+        }
+    }
+    report.take_notes().iter().for_each(|note| observer.note(note));
+    Ok(report)
+}
+
+/// Imports the grid of a run, in a child, unless it is there.
+///
+/// # Errors
+/// Where no child can be started. That the import failed is the inner result.
+pub fn build(
+    plan: &JobPlan,
+    run: usize,
+    file: &Path,
+    options: &Options<'_>,
+) -> Result<Result<(), Failure>, LocalError> {
+    if matches!(layout::find(&plan.data, &plan.runs[run]), Ok(Some(_))) {
+        return Ok(Ok(()));
+    }
+    let mut command = Command::new(&options.program);
+    command.arg("build");
+    let (ended, aftermath) = execute(command, run, file, None, options)?;
+    Ok(match (ended, aftermath.failure) {
+        (Ended::Exited(0), _) => Ok(()),
+        (_, Some(failure)) => Err(failure),
+        (ended, None) => Err(Failure::of(ended, "import")),
+    })
+}
+
+/// One repetition in a child; the failure is for where it left no row.
+fn repeat(
+    plan: &JobPlan,
+    repetition: Repetition,
+    attempt: u32,
+    file: &Path,
+    options: &Options<'_>,
+) -> Result<(Failure, Aftermath), LocalError> {
+    let measure = &plan.runs[repetition.run].spec.measure;
+    let number = match repetition.phase {
+        Phase::Warmup => repetition.rep,
+        Phase::Measured => measure.warmup + repetition.rep,
+    };
+    let mut command = Command::new(&options.program);
+    command.args(["run", "--rep", &number.to_string(), "--attempt", &attempt.to_string()]);
+    let timeout = measure.timeout_s.map(Duration::from_secs);
+    let (ended, mut aftermath) = execute(command, repetition.run, file, timeout, options)?;
+    let failure = aftermath.failure.take().unwrap_or_else(|| Failure::of(ended, "run"));
+    Ok((failure, aftermath))
+}
+
+/// Runs a child on a run of the plan. What it has to say comes as JSON on its standard output.
+fn execute(
+    mut command: Command,
+    run: usize,
+    file: &Path,
+    timeout: Option<Duration>,
+    options: &Options<'_>,
+) -> Result<(Ended, Aftermath), LocalError> {
+    command.arg("--plan").arg(file).args(["--index", &run.to_string()]);
+    if options.quiet {
+        command.arg("--quiet");
+    }
+    let child = |source| LocalError::Child { program: options.program.clone(), source };
+    let mut said = tempfile::tempfile().map_err(child)?;
+    command.stdin(Stdio::null()).stdout(said.try_clone().map_err(child)?);
+    let ended = child::run(&mut command, timeout, options.interrupt).map_err(child)?;
+    let mut text = String::new();
+    let read = said.seek(SeekFrom::Start(0)).and_then(|_| said.read_to_string(&mut text));
+    // A child that died said nothing, or half of it.
+    let aftermath = read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_default();
+    Ok((ended, aftermath))
+}
+
+/// The row of a repetition whose child left none.
+fn without_row(plan: &JobPlan, repetition: Repetition, id: &AttemptId, failure: Failure) -> Row {
+    let mut row = blank(plan, &plan.runs[repetition.run], id);
+    row.status = if failure.class == INTERRUPTED { Status::Interrupted } else { Status::Failed };
+    row.error_class = Some(failure.class);
+    row.error = Some(failure.text);
+    row
+}

@@ -1,0 +1,4 @@
+//! Where repetitions execute.
+
+pub mod child;
+pub mod local;

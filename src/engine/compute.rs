@@ -1,0 +1,132 @@
+//! The compute side, the same under both models: take a block, add its edges up, give the block back, and do a
+//! column's vertex pass when its last block is in.
+
+use std::time::Instant;
+
+use super::accounting::ComputeAccount;
+use super::failure::EngineError;
+use super::pass::{IfOwned, Taken};
+use super::primitives::{AtomicU64, Ordering};
+use super::schedule::{Geometry, Request};
+use crate::measure::clock::thread_cpu;
+use crate::storage::buffer::AlignedBuffer;
+
+/// A block with the edges that a request asked for.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    pub(crate) request: Request,
+    pub(crate) buffer: AlignedBuffer,
+}
+
+/// Where a compute thread gets blocks from and where it leaves them: the two queues, or its own reads.
+pub(crate) trait BlockSource {
+    /// The next block of the pass; waits for it. `None` when the pass has no more, or the run has ended.
+    fn next(&mut self, account: &mut ComputeAccount) -> Result<Option<Filled>, EngineError>;
+    /// Another block, where one can be had while the thread still holds one.
+    fn another(&mut self, account: &mut ComputeAccount) -> Result<Option<Filled>, EngineError>;
+    /// The block is free again.
+    fn release(&mut self, block: Filled);
+}
+
+/// What is done with blocks and columns: the pass, behind the grid's checks.
+pub(crate) trait Consumer: Sync {
+    /// Adds up a block's edges, or says that its column is owned by another thread.
+    fn block(&self, block: &Filled, if_owned: IfOwned) -> Result<Taken, EngineError>;
+    /// The vertex pass of a column.
+    fn column_done(&self, column: usize);
+}
+
+/// What is left to do in a pass, shared by its compute threads.
+pub(crate) struct PassWork<'a> {
+    consumer: &'a dyn Consumer,
+    /// Requests of each column whose edges are not yet in the sums.
+    remaining: Vec<AtomicU64>,
+    /// Columns without edges: their vertex passes are dealt out by this counter.
+    empty: Vec<usize>,
+    next_empty: AtomicU64,
+}
+
+impl<'a> PassWork<'a> {
+    pub(crate) fn new(consumer: &'a dyn Consumer, geometry: &Geometry) -> Self {
+        let requests: Vec<u64> = (0..geometry.columns()).map(|column| geometry.requests_of(column)).collect();
+        let empty = (0..requests.len()).filter(|&column| requests[column] == 0).collect();
+        let remaining = requests.into_iter().map(AtomicU64::new).collect();
+        Self { consumer, remaining, empty, next_empty: AtomicU64::new(0) }
+    }
+
+    /// One compute thread's share of a pass.
+    ///
+    /// A block whose column is owned by another thread is put aside for as long as other blocks can be had: one
+    /// block at most, and it is tried again after each other block, so that it is neither forgotten nor waited
+    /// for while there is work.
+    pub(crate) fn drive(
+        &self,
+        source: &mut dyn BlockSource,
+        account: &mut ComputeAccount,
+    ) -> Result<(), EngineError> {
+        self.empty_columns(account);
+        let mut aside: Option<Filled> = None;
+        loop {
+            if let Some(block) = aside.take() {
+                if self.offer(&block, IfOwned::Return, account)? == Taken::Busy {
+                    if let Some(other) = source.another(account)? {
+                        aside = Some(block);
+                        self.offer(&other, IfOwned::Wait, account)?;
+                        source.release(other);
+                        continue;
+                    }
+                    self.offer(&block, IfOwned::Wait, account)?;
+                }
+                source.release(block);
+            } else {
+                let Some(block) = source.next(account)? else { return Ok(()) };
+                match self.offer(&block, IfOwned::Return, account)? {
+                    Taken::Done(_) => source.release(block),
+                    Taken::Busy => aside = Some(block),
+                }
+            }
+        }
+    }
+
+    /// Whether every block of every column is in the sums.
+    pub(crate) fn complete(&self) -> bool {
+        self.remaining.iter().all(|left| left.load(Ordering::Acquire) == 0)
+    }
+
+    fn offer(
+        &self,
+        block: &Filled,
+        if_owned: IfOwned,
+        account: &mut ComputeAccount,
+    ) -> Result<Taken, EngineError> {
+        let started = thread_cpu();
+        let taken = self.consumer.block(block, if_owned)?;
+        if let Taken::Done(edges) = taken {
+            account.blocks += 1;
+            account.edges += edges;
+            // The last one to finish must see what the others wrote: their sums were published by the column's
+            // lock (or, atomic kernel, by this release sequence).
+            if self.remaining[block.request.column].fetch_sub(1, Ordering::AcqRel) == 1 {
+                self.consumer.column_done(block.request.column);
+            }
+        }
+        account.compute += thread_cpu().saturating_sub(started);
+        Ok(taken)
+    }
+
+    fn empty_columns(&self, account: &mut ComputeAccount) {
+        let started = thread_cpu();
+        while let Some(&column) = self.empty.get(self.next_empty.fetch_add(1, Ordering::Relaxed) as usize) {
+            self.consumer.column_done(column);
+        }
+        account.compute += thread_cpu().saturating_sub(started);
+    }
+}
+
+/// Runs `work`, which waits, and adds the time to `wait`.
+pub(crate) fn timed<T>(wait: &mut std::time::Duration, work: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let result = work();
+    *wait += started.elapsed();
+    result
+}

@@ -1,0 +1,107 @@
+//! How a run ends early: the first cause is kept, and everybody who may be waiting is woken.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use super::primitives::{AtomicBool, Mutex, Ordering, lock};
+use crate::grid::ChunkError;
+
+/// Why a run could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A device did not deliver.
+    #[error(
+        "{}: reading {len} bytes at offset {offset} (column {column}) failed: {source}; check the device, \
+         then run `ioc dataset verify`", path.display()
+    )]
+    Read {
+        /// The device's file.
+        path: PathBuf,
+        /// Offset in it.
+        offset: u64,
+        /// Bytes asked for.
+        len: usize,
+        /// Column of the edges.
+        column: usize,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// What a device delivered is not what was written.
+    #[error("{}: {source}", path.display())]
+    Damaged {
+        /// The device's file.
+        path: PathBuf,
+        /// What is wrong.
+        source: ChunkError,
+    },
+    /// The engine behind the requests failed as a whole.
+    #[error("the {engine} engine failed: {source}")]
+    Engine {
+        /// Its name.
+        engine: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// Parameters that cannot be met, with figures.
+    #[error("{0}")]
+    Plan(String),
+    /// The budget is too small, with figures.
+    #[error("{0}")]
+    Memory(String),
+    /// Ctrl-C or SIGTERM.
+    #[error("interrupted")]
+    Interrupted,
+    /// A bug: a thread panicked.
+    #[error("a thread panicked: {0}; this is a defect of ioc, please report it")]
+    Panicked(String),
+}
+
+/// The first failure of a run, shared by all its threads.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    raised: AtomicBool,
+    first: Mutex<Option<EngineError>>,
+}
+
+impl Failure {
+    pub(crate) fn new() -> Self {
+        Self { raised: AtomicBool::new(false), first: Mutex::new(None) }
+    }
+
+    /// Whether the run is to end.
+    pub(crate) fn raised(&self) -> bool {
+        self.raised.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the first cause.
+    pub(crate) fn raise(&self, cause: EngineError) {
+        lock(&self.first).get_or_insert(cause);
+        self.raised.store(true, Ordering::Relaxed);
+    }
+
+    /// The cause, if there is one.
+    pub(crate) fn take(&self) -> Option<EngineError> {
+        lock(&self.first).take()
+    }
+}
+
+/// Runs a thread's body and turns its error or panic into the run's failure, then calls `wake` so that no
+/// other thread waits for this one.
+pub(crate) fn guarded(
+    failure: &Failure,
+    wake: &dyn Fn(),
+    body: impl FnOnce() -> Result<(), EngineError>,
+) {
+    // What a panicking body leaves half-done (sums, a block) is never looked at again: the run has failed.
+    let cause = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+            EngineError::Panicked(text.unwrap_or_else(|| "no message".to_owned()))
+        }
+    };
+    failure.raise(cause);
+    wake();
+}

@@ -1,0 +1,64 @@
+//! What the engine knows of an algorithm: a sequence of passes over all edges, each of which takes blocks, one
+//! column at a time, in any order.
+
+use crate::grid::{BlockView, ChunkError};
+
+/// How many passes an algorithm will want: how far the engine may read ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passes {
+    /// Just so many.
+    Exactly(u64),
+    /// It stops when it has converged, after so many at the latest.
+    AtMost(u64),
+}
+
+impl Passes {
+    /// The largest number of passes.
+    pub fn limit(self) -> u64 {
+        match self {
+            Self::Exactly(passes) | Self::AtMost(passes) => passes,
+        }
+    }
+}
+
+/// What became of a block offered to a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// So many edges are in the sums.
+    Done(u64),
+    /// Another thread owns the column at this moment; nothing was done.
+    Busy,
+}
+
+/// What a thread does when the column of its block is owned by another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfOwned {
+    /// Return [`Taken::Busy`].
+    Return,
+    /// Wait for it.
+    Wait,
+}
+
+/// An algorithm, as the engine drives it.
+pub trait Algorithm {
+    /// Passes wanted.
+    fn passes(&self) -> Passes;
+    /// The next pass, or `None` where the algorithm is done.
+    fn begin(&mut self) -> Option<Box<dyn Pass + '_>>;
+    /// Called when every block and column of the pass is done: convergence is decided here.
+    fn end(&mut self);
+}
+
+/// One pass over all edges. Called by all compute threads at once.
+pub trait Pass: Sync {
+    /// Adds up the edges of a block, all of one column.
+    fn block(
+        &self,
+        column: usize,
+        block: &mut BlockView<'_>,
+        if_owned: IfOwned,
+    ) -> Result<Taken, ChunkError>;
+    /// All blocks of the column are in the sums: the vertex pass over its destinations. Called once per column,
+    /// also where the column has no edges.
+    fn column_done(&self, column: usize);
+}

@@ -1,0 +1,298 @@
+//! The order in which the requests of a run go out: one sequence per device, in which the columns of a group
+//! take turns, so that as many columns are in flight as threads want to own one; and over the devices always
+//! the one that is furthest behind.
+//!
+//! Reading runs on across the end of a pass, but by one pass at most, and only when every request of the
+//! running pass has got its buffer: otherwise blocks of the next pass, which nobody may take yet, could fill
+//! the buffer while the running pass starves.
+
+use std::ops::Range;
+
+use super::primitives::{Condvar, Mutex, MutexGuard, lock, wait};
+
+/// One read, without its buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// The pass it belongs to, from 0.
+    pub pass: u64,
+    /// Column of its edges.
+    pub column: usize,
+    /// Device and byte range of its file.
+    pub device: usize,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// Where the columns lie: `extents[column][device]` is a byte range of the device's file.
+#[derive(Debug, Clone)]
+pub struct Geometry {
+    extents: Vec<Vec<Range<u64>>>,
+    devices: usize,
+    block: u64,
+    interleave: usize,
+}
+
+impl Geometry {
+    /// Requests of `block` bytes, `interleave` columns in turn. All are at least 1.
+    pub fn new(extents: Vec<Vec<Range<u64>>>, block: u64, interleave: usize) -> Self {
+        let devices = extents.first().map_or(0, Vec::len);
+        Self { extents, devices, block, interleave: interleave.max(1) }
+    }
+
+    /// Requests that a column takes.
+    pub fn requests_of(&self, column: usize) -> u64 {
+        self.extents[column].iter().map(|extent| self.blocks(extent)).sum()
+    }
+
+    /// Requests of a whole pass.
+    pub fn requests(&self) -> u64 {
+        (0..self.extents.len()).map(|column| self.requests_of(column)).sum()
+    }
+
+    /// Columns.
+    pub fn columns(&self) -> usize {
+        self.extents.len()
+    }
+
+    fn blocks(&self, extent: &Range<u64>) -> u64 {
+        (extent.end - extent.start).div_ceil(self.block)
+    }
+
+    /// The request at a cursor, and moves the cursor behind it; `None` at the end of the pass.
+    fn next(&self, device: usize, cursor: &mut Cursor) -> Option<(usize, Range<u64>)> {
+        loop {
+            let group = cursor.group * self.interleave;
+            let columns = self.extents.get(group..)?;
+            let columns = &columns[..columns.len().min(self.interleave)];
+            if columns.is_empty() {
+                return None;
+            }
+            while cursor.member < columns.len() {
+                let member = cursor.member;
+                cursor.member += 1;
+                let extent = &columns[member][device];
+                if cursor.round < self.blocks(extent) {
+                    let start = extent.start + cursor.round * self.block;
+                    cursor.in_round += 1;
+                    return Some((group + member, start..(start + self.block).min(extent.end)));
+                }
+            }
+            *cursor = if cursor.in_round == 0 {
+                Cursor { group: cursor.group + 1, issued: cursor.issued, ..Cursor::default() }
+            } else {
+                Cursor { round: cursor.round + 1, member: 0, in_round: 0, ..*cursor }
+            };
+        }
+    }
+}
+
+/// A device's place in the pass: the `round`-th block of the `member`-th column of a group.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cursor {
+    group: usize,
+    round: u64,
+    member: usize,
+    in_round: u64,
+    issued: u64,
+    done: bool,
+}
+
+/// What [`Schedule::take`] has to say.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Read this.
+    Request(Request),
+    /// Nothing for these devices at this moment. [`Schedule::wait`] with the number waits until that may change.
+    Later(u64),
+    /// All requests of the run are out, or the run has ended.
+    Finished,
+}
+
+/// The requests of a run, shared by the threads that read.
+#[derive(Debug)]
+pub struct Schedule {
+    geometry: Geometry,
+    per_pass: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    cursors: Vec<Cursor>,
+    /// The pass whose requests go out, and how many of them are still to go.
+    pass: u64,
+    left: u64,
+    /// Passes that may be read now, of `limit` at most.
+    open: u64,
+    limit: u64,
+    /// Counts the events that may turn a `Later` into something else.
+    version: u64,
+    closed: bool,
+}
+
+impl Schedule {
+    /// A schedule of at most `limit` passes. Nothing goes out before [`Schedule::open`].
+    pub fn new(geometry: Geometry, limit: u64) -> Self {
+        let cursors = vec![Cursor::default(); geometry.devices];
+        let per_pass = geometry.requests();
+        let state = State { cursors, pass: 0, left: per_pass, open: 0, limit, version: 0, closed: false };
+        Self { geometry, per_pass, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Where the columns lie.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Requests of one pass.
+    pub fn requests_per_pass(&self) -> u64 {
+        self.per_pass
+    }
+
+    /// Lets the first `passes` passes be read.
+    pub fn open(&self, passes: u64) {
+        let mut state = lock(&self.state);
+        state.open = passes.min(state.limit);
+        self.announce(state);
+    }
+
+    /// No further requests, for any thread.
+    pub fn close(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        self.announce(state);
+    }
+
+    /// The oldest request that is not yet out, among the devices of which `room` says that they take one.
+    pub fn take(&self, room: &dyn Fn(usize) -> bool) -> Next {
+        let mut state = lock(&self.state);
+        if let Some(verdict) = self.closed_or_closed_off(&mut state) {
+            return verdict;
+        }
+        loop {
+            let State { cursors, .. } = &mut *state;
+            let furthest_behind = cursors
+                .iter_mut()
+                .enumerate()
+                .filter(|(device, cursor)| !cursor.done && room(*device))
+                .min_by_key(|(_, cursor)| cursor.issued);
+            let Some((device, cursor)) = furthest_behind else {
+                return Next::Later(state.version);
+            };
+            let Some((column, range)) = self.geometry.next(device, cursor) else {
+                cursor.done = true;
+                continue;
+            };
+            cursor.issued += 1;
+            let len = (range.end - range.start) as usize;
+            let request = Request { pass: state.pass, column, device, offset: range.start, len };
+            state.left -= 1;
+            if state.left == 0 {
+                self.announce(state);
+            }
+            return Next::Request(request);
+        }
+    }
+
+    /// Waits until something has happened since [`Next::Later`] gave its number.
+    pub fn wait(&self, version: u64) {
+        let mut state = lock(&self.state);
+        while state.version == version {
+            state = wait(&self.changed, state);
+        }
+    }
+
+    /// Moves on to the next pass where the last one is out; says why nothing can go out at all.
+    fn closed_or_closed_off(&self, state: &mut State) -> Option<Next> {
+        if state.closed || self.per_pass == 0 {
+            return Some(Next::Finished);
+        }
+        if state.left == 0 {
+            if state.pass + 1 >= state.limit {
+                return Some(Next::Finished);
+            }
+            if state.pass + 1 < state.open {
+                state.pass += 1;
+                state.left = self.per_pass;
+                state.cursors.fill(Cursor::default());
+            }
+        }
+        (state.left == 0 || state.pass >= state.open).then_some(Next::Later(state.version))
+    }
+
+    fn announce(&self, mut state: MutexGuard<'_, State>) {
+        state.version += 1;
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn drain(schedule: &Schedule, room: &dyn Fn(usize) -> bool) -> Vec<Request> {
+        let mut requests = Vec::new();
+        while let Next::Request(request) = schedule.take(room) {
+            requests.push(request);
+        }
+        requests
+    }
+
+    fn two_devices() -> Geometry {
+        Geometry::new(vec![vec![0..100, 0..90], vec![100..250, 90..90], vec![250..260, 90..200]], 40, 2)
+    }
+
+    #[test]
+    fn a_pass_covers_every_byte_once() {
+        let schedule = Schedule::new(two_devices(), 1);
+        schedule.open(1);
+        let requests = drain(&schedule, &|_| true);
+        assert_eq!(requests.len() as u64, schedule.requests_per_pass());
+        for (column, extents) in two_devices().extents.iter().enumerate() {
+            for (device, extent) in extents.iter().enumerate() {
+                let mut at = extent.start;
+                for r in requests.iter().filter(|r| r.column == column && r.device == device) {
+                    assert_eq!(r.offset, at);
+                    at += r.len as u64;
+                }
+                assert_eq!(at, extent.end);
+            }
+        }
+        assert_eq!(schedule.take(&|_| true), Next::Finished);
+    }
+
+    #[test]
+    fn columns_of_a_group_take_turns() {
+        let schedule = Schedule::new(two_devices(), 1);
+        schedule.open(1);
+        let columns: Vec<_> = drain(&schedule, &|device| device == 0).iter().map(|r| r.column).collect();
+        assert_eq!(columns, [0, 1, 0, 1, 0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn the_next_pass_waits_until_all_devices_have_issued_this_one_and_it_is_open() {
+        let schedule = Schedule::new(two_devices(), 3);
+        schedule.open(1);
+        let first = drain(&schedule, &|device| device == 0);
+        assert!(matches!(schedule.take(&|device| device == 0), Next::Later(_)));
+        schedule.open(2);
+        assert!(matches!(schedule.take(&|device| device == 0), Next::Later(_)), "device 1 is behind");
+        let second = drain(&schedule, &|device| device == 1);
+        assert!(second[second.len() - 1].pass == 1, "device 1 runs on into the open pass");
+        assert!(first.iter().all(|r| r.pass == 0));
+        assert!(drain(&schedule, &|_| true).iter().all(|r| r.pass == 1));
+        assert!(matches!(schedule.take(&|_| true), Next::Later(_)), "pass 2 is not open");
+        schedule.close();
+        assert_eq!(schedule.take(&|_| true), Next::Finished);
+    }
+
+    #[test]
+    fn an_empty_grid_has_no_requests() {
+        assert_eq!(Schedule::new(Geometry::new(vec![vec![0..0]], 8, 1), 5).take(&|_| true), Next::Finished);
+        assert_eq!(Schedule::new(Geometry::new(vec![], 8, 1), 5).take(&|_| true), Next::Finished);
+    }
+}

@@ -1,0 +1,78 @@
+//! The synchronous compute-load model, the paper's baseline (section 2): every thread reads its next block,
+//! waits for it, and computes on it. Same grid, requests, kernels and accounting as the IOC model, so that the
+//! difference is the model alone.
+
+use super::accounting::{ComputeAccount, Outstanding, ReadAccount};
+use super::compute::{BlockSource, Filled, timed};
+use super::failure::EngineError;
+use super::schedule::{Next, Request, Schedule};
+use crate::interrupt::Interrupt;
+use crate::io::{Completion, IoEngine, ReadRequest};
+use crate::storage::buffer::AlignedBuffer;
+
+/// One thread's own reads.
+pub(crate) struct OwnReads<'a> {
+    pub(crate) schedule: &'a Schedule,
+    pub(crate) io: &'a mut dyn IoEngine,
+    pub(crate) engine: &'static str,
+    /// Free blocks of this thread: one, and more where the buffer has them (for blocks put aside).
+    pub(crate) free: &'a mut Vec<AlignedBuffer>,
+    pub(crate) read: &'a mut ReadAccount,
+    pub(crate) outstanding: &'a Outstanding,
+    pub(crate) interrupt: &'a Interrupt,
+    pub(crate) describe: &'a (dyn Fn(&Request, std::io::Error) -> EngineError + Sync),
+    pub(crate) advance: &'a (dyn Fn(u64) + Sync),
+}
+
+impl OwnReads<'_> {
+    fn fetch(&mut self, request: Request, buffer: AlignedBuffer) -> Result<Filled, EngineError> {
+        let Request { device, offset, len, .. } = request;
+        let mut batch = vec![ReadRequest { device, offset, len, buffer, tag: 0 }];
+        let mut completions = Vec::with_capacity(1);
+        self.outstanding.add(1);
+        let result = loop {
+            let result = if batch.is_empty() { Ok(()) } else { self.io.submit(&mut batch) };
+            if let Err(error) = result.and_then(|()| self.io.reap(&mut completions)) {
+                break Err(EngineError::Engine { engine: self.engine, source: error });
+            }
+            if let Some(completion) = completions.pop() {
+                break Ok(completion);
+            }
+            if self.interrupt.raised() {
+                break Err(EngineError::Interrupted);
+            }
+        };
+        self.outstanding.remove(1);
+        let Completion { request: read, submitted, completed, result } = result?;
+        result.map_err(|source| (self.describe)(&request, source))?;
+        self.read.record(len, completed.saturating_duration_since(submitted));
+        (self.advance)(len as u64);
+        Ok(Filled { request, buffer: read.buffer })
+    }
+}
+
+impl BlockSource for OwnReads<'_> {
+    fn next(&mut self, account: &mut ComputeAccount) -> Result<Option<Filled>, EngineError> {
+        self.another(account)
+    }
+
+    fn another(&mut self, account: &mut ComputeAccount) -> Result<Option<Filled>, EngineError> {
+        if self.interrupt.raised() {
+            return Err(EngineError::Interrupted);
+        }
+        let Some(buffer) = self.free.pop() else { return Ok(None) };
+        // The schedule opens one pass at a time under this model, so `Later` is the end of the pass.
+        let Next::Request(request) = self.schedule.take(&|_| true) else {
+            self.free.push(buffer);
+            return Ok(None);
+        };
+        let mut wait = std::time::Duration::ZERO;
+        let filled = timed(&mut wait, || self.fetch(request, buffer));
+        account.wait += wait;
+        filled.map(Some)
+    }
+
+    fn release(&mut self, block: Filled) {
+        self.free.push(block.buffer);
+    }
+}

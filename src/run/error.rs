@@ -1,0 +1,125 @@
+//! Why a repetition failed, with the word for it that the report's `error_class` holds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::algorithm::SetupError;
+use crate::cluster::child::Ended;
+use crate::engine::EngineError;
+use crate::grid::GridError;
+use crate::report::ReportError;
+use crate::storage::error::StorageError;
+
+/// The class of what was interrupted.
+pub const INTERRUPTED: &str = "interrupted";
+
+/// A failure as a row tells it: a word for scripts, a sentence for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The word.
+    pub class: String,
+    /// The sentence.
+    pub text: String,
+}
+
+impl Failure {
+    /// What the end of a child says of its work, where the child itself said nothing.
+    pub fn of(ended: Ended, work: &str) -> Self {
+        let (class, text) = match ended {
+            Ended::TimedOut => ("timeout", format!("the {work} took longer than measure.timeout and was ended")),
+            Ended::Killed(signal @ (2 | 15)) => (INTERRUPTED, format!("the {work} was ended by signal {signal}")),
+            Ended::Killed(9) => ("killed", format!("the {work} was killed (signal 9); out of memory?")),
+            Ended::Killed(signal) => ("crash", format!("the {work} ended by signal {signal}: a defect of ioc")),
+            Ended::Exited(130) => (INTERRUPTED, format!("the {work} was interrupted")),
+            Ended::Exited(code) => ("crash", format!("the {work} ended with code {code} and no word of why")),
+        };
+        Self { class: class.to_owned(), text }
+    }
+}
+
+impl From<&RunError> for Failure {
+    fn from(error: &RunError) -> Self {
+        Self { class: error.class().to_owned(), text: error.to_string() }
+    }
+}
+
+/// A failed repetition.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Ctrl-C or SIGTERM.
+    #[error("interrupted")]
+    Interrupted,
+    /// Parameters that only the grid shows to be impossible.
+    #[error("{0}")]
+    Config(String),
+    /// The vertex state and buffers do not fit the budget.
+    #[error("{0}")]
+    Memory(String),
+    /// The grid is missing or damaged, or cannot be built.
+    #[error("{0}")]
+    Dataset(String),
+    /// A device failed.
+    #[error("{0}")]
+    Io(String),
+    /// The result is wrong.
+    #[error("{0}")]
+    Verify(String),
+    /// A defect of ioc.
+    #[error("{0}")]
+    Crash(String),
+}
+
+impl RunError {
+    /// The word for the report.
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Interrupted => INTERRUPTED,
+            Self::Config(_) => "config",
+            Self::Memory(_) => "memory",
+            Self::Dataset(_) => "dataset",
+            Self::Io(_) => "io",
+            Self::Verify(_) => "verify",
+            Self::Crash(_) => "crash",
+        }
+    }
+}
+
+impl From<EngineError> for RunError {
+    fn from(error: EngineError) -> Self {
+        let text = error.to_string();
+        match error {
+            EngineError::Interrupted => Self::Interrupted,
+            EngineError::Plan(_) => Self::Config(text),
+            EngineError::Memory(_) => Self::Memory(text),
+            EngineError::Damaged { .. } => Self::Dataset(text),
+            EngineError::Read { .. } | EngineError::Engine { .. } => Self::Io(text),
+            EngineError::Panicked(_) => Self::Crash(text),
+        }
+    }
+}
+
+impl From<SetupError> for RunError {
+    fn from(error: SetupError) -> Self {
+        match error {
+            SetupError::Grid(error) => error.into(),
+            SetupError::Overflow { .. } | SetupError::Vector(_) => Self::Config(error.to_string()),
+        }
+    }
+}
+
+impl From<GridError> for RunError {
+    fn from(error: GridError) -> Self {
+        if error.is_interrupt() { Self::Interrupted } else { Self::Dataset(error.to_string()) }
+    }
+}
+
+impl From<StorageError> for RunError {
+    fn from(error: StorageError) -> Self {
+        Self::Io(error.to_string())
+    }
+}
+
+impl From<ReportError> for RunError {
+    fn from(error: ReportError) -> Self {
+        Self::Io(error.to_string())
+    }
+}

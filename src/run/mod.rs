@@ -1,0 +1,8 @@
+//! One repetition, from the frozen plan of its job to its row. This is what a child process does; who starts the
+//! children, and where, is `cluster`'s matter.
+
+pub mod error;
+pub mod layout;
+pub mod plan;
+pub mod repetition;
+pub(crate) mod row;

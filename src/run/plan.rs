@@ -1,0 +1,162 @@
+//! The plan of a job: its runs, checked, identified and frozen in `OUT/JOB/plan.json`, so that what executes later,
+//! in other processes or on other machines, is what was checked.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::job::spec::{OrderSpec, RunSpec};
+use crate::report::Phase;
+
+/// Version of the plan's format.
+const VERSION: u32 = 1;
+
+/// A run with its identity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedRun {
+    /// Hash of parameters and data: see `job::run_id`.
+    pub run_id: String,
+    /// Fingerprint of the data set.
+    pub fingerprint: String,
+    /// Everything else.
+    pub spec: RunSpec,
+}
+
+/// The runs of one job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobPlan {
+    version: u32,
+    /// The job's name.
+    pub job: String,
+    /// Report path below `out`, without extension.
+    pub report: PathBuf,
+    /// Where reports go.
+    pub out: PathBuf,
+    /// Where grids are kept.
+    pub data: PathBuf,
+    /// The runs, each once, in the order of the job file.
+    pub runs: Vec<PlannedRun>,
+}
+
+/// One repetition of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repetition {
+    /// Index of the run.
+    pub run: usize,
+    /// Warm-up or measured.
+    pub phase: Phase,
+    /// Number within the phase, from 1.
+    pub rep: u32,
+}
+
+/// A plan that cannot be kept or used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// Reading or writing it failed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The plan's file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is no plan of this version.
+    #[error("{}: this is no plan of this version of ioc ({detail}); make it anew with `ioc run`", path.display())]
+    Format {
+        /// The plan's file.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
+    /// It has no such run or repetition.
+    #[error("{}: the plan has no {what}", path.display())]
+    Missing {
+        /// The plan's file.
+        path: PathBuf,
+        /// What was asked for.
+        what: String,
+    },
+}
+
+impl JobPlan {
+    /// A plan of these runs; of runs with the same id the first is kept. Returns how many were left out too.
+    pub fn new(
+        job: String,
+        report: PathBuf,
+        out: PathBuf,
+        data: PathBuf,
+        mut runs: Vec<PlannedRun>,
+    ) -> (Self, usize) {
+        let all = runs.len();
+        let mut seen = HashSet::new();
+        runs.retain(|run| seen.insert(run.run_id.clone()));
+        let doubled = all - runs.len();
+        (Self { version: VERSION, job, report, out, data, runs }, doubled)
+    }
+
+    /// Where the plan lies.
+    pub fn path(&self) -> PathBuf {
+        self.out.join(&self.report).join("plan.json")
+    }
+
+    /// Writes the plan: temporary file, fsync, rename.
+    pub fn save(&self) -> Result<PathBuf, PlanError> {
+        let path = self.path();
+        let write = || {
+            let folder = self.out.join(&self.report);
+            std::fs::create_dir_all(&folder)?;
+            let mut file = tempfile::Builder::new().prefix(".plan-").tempfile_in(&folder)?;
+            serde_json::to_writer_pretty(&mut file, self)?;
+            file.flush()?;
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            std::fs::File::open(&folder)?.sync_all()
+        };
+        write().map_err(|source| PlanError::Io { path: path.clone(), source })?;
+        Ok(path)
+    }
+
+    /// Reads a plan.
+    pub fn load(path: &Path) -> Result<Self, PlanError> {
+        let io = |source| PlanError::Io { path: path.to_owned(), source };
+        let text = std::fs::read_to_string(path).map_err(io)?;
+        let format = |detail: String| PlanError::Format { path: path.to_owned(), detail };
+        let plan: Self = serde_json::from_str(&text).map_err(|error| format(error.to_string()))?;
+        if plan.version != VERSION {
+            return Err(format(format!("version {}, expected {VERSION}", plan.version)));
+        }
+        Ok(plan)
+    }
+
+    /// The run of an index.
+    pub fn run(&self, index: usize) -> Result<&PlannedRun, PlanError> {
+        let what = || format!("run {index}; it has {}", self.runs.len());
+        self.runs.get(index).ok_or_else(|| PlanError::Missing { path: self.path(), what: what() })
+    }
+
+    /// The ids of the runs, in order.
+    pub fn order(&self) -> Vec<String> {
+        self.runs.iter().map(|run| run.run_id.clone()).collect()
+    }
+
+    /// The repetitions of one run: warm-ups, then measured ones.
+    pub fn repetitions_of(&self, run: usize) -> impl Iterator<Item = Repetition> {
+        let measure = &self.runs[run].spec.measure;
+        let phase = move |phase, count| (1..=count).map(move |rep| Repetition { run, phase, rep });
+        phase(Phase::Warmup, measure.warmup).chain(phase(Phase::Measured, measure.repeat))
+    }
+
+    /// All repetitions in the order in which they are to execute: round robin over the runs where any of them asks
+    /// for it (so that a drift of the machine meets all runs alike), otherwise run by run.
+    pub fn repetitions(&self) -> Vec<Repetition> {
+        let mut rounds: Vec<(usize, Repetition)> = (0..self.runs.len())
+            .flat_map(|run| self.repetitions_of(run).enumerate())
+            .collect();
+        if self.runs.iter().any(|run| run.spec.measure.order == OrderSpec::Interleaved) {
+            rounds.sort_by_key(|&(round, repetition)| (round, repetition.run));
+        }
+        rounds.into_iter().map(|(_, repetition)| repetition).collect()
+    }
+}

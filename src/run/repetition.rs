@@ -1,0 +1,230 @@
+//! One repetition, in a process of its own: open, allocate, run, verify, and say in a row what happened.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::fs::{Advice, fadvise};
+use serde::{Deserialize, Serialize};
+
+use super::error::{Failure, RunError};
+use super::layout;
+use super::plan::{JobPlan, PlannedRun};
+use super::row::{blank, fill_account, fill_grid, fill_outcome, fill_plan};
+use crate::algorithm::verify::{Verdict, verify};
+use crate::algorithm::{self, Outcome};
+use crate::engine::accounting::Account;
+use crate::engine::plan::Plan;
+use crate::engine::{Engine, Setup};
+use crate::grid::Grid;
+use crate::interrupt::Interrupt;
+use crate::io::Shaper;
+use crate::job::spec::{Auto, VerifySpec};
+use crate::measure::clock;
+use crate::progress::{Progress, Unit};
+use crate::report::{AttemptId, Phase, Row, Seconds, Status, ValuesWriter, values_path};
+use crate::storage::device::DeviceFiles;
+
+/// What a repetition has to say besides its row: for the terminal, from child to parent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Aftermath {
+    /// The vertices with the largest values, by original id.
+    pub best: Vec<(u64, f64)>,
+    /// Things the user should know.
+    pub notes: Vec<String>,
+    /// Why there is no row, or no grid.
+    pub failure: Option<Failure>,
+}
+
+/// Values printed at the end of a run.
+const BEST: usize = 10;
+
+/// What a repetition gets from its process.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// Polled while running.
+    pub interrupt: &'a Interrupt,
+    /// Told of bytes read.
+    pub progress: &'a dyn Progress,
+    /// Cores of the machine.
+    pub cores: u32,
+}
+
+/// Executes one repetition of a planned run. The row tells how it ended; it is not written yet.
+pub fn execute(plan: &JobPlan, run: &PlannedRun, id: &AttemptId, around: Surroundings<'_>) -> (Row, Aftermath) {
+    let mut row = blank(plan, run, id);
+    let mut aftermath = Aftermath::default();
+    match attempt(plan, run, id, around, &mut row, &mut aftermath) {
+        Ok(()) => row.status = Status::Ok,
+        Err(RunError::Interrupted) => {
+            row.status = Status::Interrupted;
+            row.error = Some("interrupted before its end; --resume runs it again".to_owned());
+        }
+        Err(error) => {
+            row.status = Status::Failed;
+            row.error_class = Some(error.class().to_owned());
+            row.error = Some(error.to_string());
+        }
+    }
+    let (user, system) = clock::process_times();
+    row.user_s.get_or_insert(user.into());
+    row.system_s.get_or_insert(system.into());
+    row.max_rss_b = row.max_rss_b.or_else(clock::max_rss_bytes);
+    (row, aftermath)
+}
+
+fn attempt(
+    job: &JobPlan,
+    run: &PlannedRun,
+    id: &AttemptId,
+    around: Surroundings<'_>,
+    row: &mut Row,
+    aftermath: &mut Aftermath,
+) -> Result<(), RunError> {
+    let started = Instant::now();
+    let grid = layout::find(&job.data, run)?
+        .ok_or_else(|| RunError::Dataset("its grid is not built; run `ioc build` first".to_owned()))?;
+    fill_grid(row, &grid);
+    let plan = resolve(run, &grid, around.cores)?;
+    fill_plan(row, &plan);
+    let files = open_files(&grid)?;
+    row.direct_io = Some(files.direct());
+    if !files.direct() {
+        aftermath.notes.push(
+            "a device's file system refuses O_DIRECT: reads go through the page cache (direct_io=false)".to_owned(),
+        );
+    }
+    let (account, outcome) = measure(run, &grid, plan, files, around, started, row)?;
+    fill_account(row, &grid, &account);
+    fill_outcome(row, &outcome);
+    describe(&grid, &outcome, row, aftermath)?;
+    check(run, &grid, &outcome, id, around, row)?;
+    if run.spec.output.values {
+        write_values(job, run, &grid, &outcome)?;
+    }
+    Ok(())
+}
+
+/// The engine's parameters on this machine, refused where the budget is too small for them.
+fn resolve(run: &PlannedRun, grid: &Grid, cores: u32) -> Result<Plan, RunError> {
+    let spec = &run.spec;
+    let interleave = match spec.grid.interleave {
+        Auto::Auto => None,
+        Auto::Value(columns) => Some(columns),
+    };
+    let plan = Plan::resolve(&spec.engine, interleave, grid.manifest.ssds, cores)?;
+    plan.check_memory(algorithm::state_bytes(&spec.algorithm, &grid.manifest), spec.engine.memory)?;
+    Ok(plan)
+}
+
+/// Opens the devices' files and forgets what the page cache holds of them, so that every repetition starts cold.
+fn open_files(grid: &Grid) -> Result<DeviceFiles, RunError> {
+    let files = DeviceFiles::open(&grid.paths.parts)?;
+    files.check_lengths(&grid.manifest.part_bytes)?;
+    for device in 0..files.count() {
+        // Advice: where it is not taken, reads are still right, and O_DIRECT does not look at the cache.
+        let _ = fadvise(files.file(device), 0, None, Advice::DontNeed);
+    }
+    Ok(files)
+}
+
+/// Sets up and runs, timing both; the peak of memory is taken before anything else happens.
+fn measure(
+    run: &PlannedRun,
+    grid: &Grid,
+    plan: Plan,
+    files: DeviceFiles,
+    around: Surroundings<'_>,
+    started: Instant,
+    row: &mut Row,
+) -> Result<(Account, Outcome), RunError> {
+    let mut algorithm =
+        algorithm::create(&run.spec.algorithm, algorithm::Setup { grid, kernel: plan.kernel })?;
+    let rate = run.spec.storage.emulate.and_then(NonZeroU64::new);
+    let shaper = rate.map(|rate| Arc::new(Shaper::new(files.count(), rate)));
+    let passes = algorithm.as_algorithm().passes().limit();
+    let setup = Setup {
+        grid,
+        plan,
+        files: Arc::new(files),
+        shaper,
+        interrupt: around.interrupt,
+        progress: around.progress,
+    };
+    let engine = Engine::prepare(setup)?;
+    row.setup_s = Some(started.elapsed().into());
+    let bytes = grid.total_bytes().saturating_mul(passes);
+    around.progress.begin(&format!("{} {}", run.spec.job, run.spec.variant), Some(bytes), Unit::Bytes);
+    let account = engine.run(algorithm.as_algorithm());
+    around.progress.end();
+    let (user, system) = clock::process_times();
+    row.user_s = Some(user.into());
+    row.system_s = Some(system.into());
+    row.max_rss_b = clock::max_rss_bytes();
+    let account = account?;
+    row.runtime_s = Some(Seconds::from(account.runtime));
+    Ok((account, algorithm.finish()))
+}
+
+/// The ten best, and the best of them in the row.
+fn describe(grid: &Grid, outcome: &Outcome, row: &mut Row, aftermath: &mut Aftermath) -> Result<(), RunError> {
+    let Some(values) = &outcome.values else {
+        row.result = Some(format!("{} edges read", grid.manifest.edges));
+        return Ok(());
+    };
+    let mut best: Vec<usize> = Vec::with_capacity(BEST + 1);
+    for vertex in 0..values.len() {
+        let place = best.partition_point(|&better| values[better] >= values[vertex]);
+        if place < BEST {
+            best.insert(place, vertex);
+            best.truncate(BEST);
+        }
+    }
+    aftermath.best = best.iter().map(|&vertex| Ok((grid.id(vertex as u64)?, values[vertex]))).collect::<Result<_, RunError>>()?;
+    row.result = aftermath.best.first().map(|(vertex, value)| format!("best vertex {vertex} ({value:.6e})"));
+    Ok(())
+}
+
+fn check(
+    run: &PlannedRun,
+    grid: &Grid,
+    outcome: &Outcome,
+    id: &AttemptId,
+    around: Surroundings<'_>,
+    row: &mut Row,
+) -> Result<(), RunError> {
+    let wanted = match run.spec.measure.verify {
+        VerifySpec::Off => false,
+        VerifySpec::All => true,
+        VerifySpec::First => id.phase == Phase::Measured && id.rep == 1,
+    };
+    if !wanted {
+        return Ok(());
+    }
+    let memory = run.spec.engine.memory;
+    match verify(&run.spec.algorithm, grid, outcome, memory, around.interrupt)? {
+        Verdict::Passed(_) => {
+            row.verified = Some(true);
+            Ok(())
+        }
+        Verdict::Failed(what) => {
+            row.verified = Some(false);
+            Err(RunError::Verify(format!("the result is wrong: {what}")))
+        }
+    }
+}
+
+/// `RUN_ID.values.csv`, once: repetitions of one run have one result.
+fn write_values(job: &JobPlan, run: &PlannedRun, grid: &Grid, outcome: &Outcome) -> Result<(), RunError> {
+    let Some(values) = &outcome.values else { return Ok(()) };
+    let path = values_path(&job.out, &job.report, &run.run_id)?;
+    if path.exists() {
+        return Ok(());
+    }
+    let mut writer = ValuesWriter::create(&path)?;
+    for (id, value) in grid.ids()?.zip(values) {
+        writer.push(id?, *value)?;
+    }
+    writer.finish()?;
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! From what a repetition knows to the columns of its row.
+
+use super::plan::{JobPlan, PlannedRun};
+use crate::algorithm::{Outcome, pagerank};
+use crate::engine::accounting::Account;
+use crate::engine::plan::Plan;
+use crate::grid::Grid;
+use crate::job::spec::{
+    AlgorithmSpec, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PrecisionSpec,
+};
+use crate::measure::environment::Environment;
+use crate::report::{AttemptId, Digest, Row, Seconds};
+
+/// A row that knows whose it is, what was asked for, and on which machine.
+pub fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
+    let spec = &run.spec;
+    let mut row = Row::new(id, &plan.job);
+    row.variant = some_text(&spec.variant);
+    row.dataset = Some(spec.dataset.name.clone());
+    let (name, params) = algorithm_columns(&spec.algorithm);
+    row.algorithm = Some(name.to_owned());
+    row.algorithm_params = some_text(&params);
+    row.model = Some(model_name(spec.engine.model).to_owned());
+    row.io = Some(io_name(spec.engine.io).to_owned());
+    row.kernel = Some(kernel_name(spec.engine.kernel).to_owned());
+    row.encoding = Some(
+        match spec.grid.encoding {
+            EncodingSpec::Raw => "raw",
+        }
+        .to_owned(),
+    );
+    row.order = Some("natural".to_owned());
+    row.cache = Some("off".to_owned());
+    row.ssds = Some(spec.storage.ssds);
+    row.stripe_b = Some(spec.storage.stripe);
+    row.emulated_mb_per_s = spec.storage.emulate.map(|rate| rate as f64 / 1e6);
+    row.memory_b = Some(spec.engine.memory);
+    row.started_utc = Some(now_utc());
+    fill_machine(&mut row, plan, run);
+    row
+}
+
+fn fill_machine(row: &mut Row, plan: &JobPlan, run: &PlannedRun) {
+    let device = run.spec.storage.devices.first().unwrap_or(&plan.data);
+    let machine = Environment::of(device);
+    row.machine = Some(machine.machine);
+    row.cpu_model = machine.cpu_model;
+    row.cores = machine.cores;
+    row.llc_b = machine.llc_b;
+    row.memory_total_b = machine.memory_total_b;
+    row.kernel_release = machine.kernel_release;
+    row.filesystem = machine.filesystem;
+    row.disk_model = machine.disk_model;
+    row.ioc_version = Some(machine.ioc_version);
+    row.git_rev = machine.git_rev;
+    row.slurm_job = machine.slurm_job;
+    row.slurm_node = machine.slurm_node;
+}
+
+/// What the grid says of itself.
+pub fn fill_grid(row: &mut Row, grid: &Grid) {
+    let manifest = &grid.manifest;
+    row.dataset_checksum = Some(Digest(manifest.dataset_checksum));
+    row.vertices = Some(manifest.vertices);
+    row.vertex_rule = Some(manifest.vertex_rule.clone());
+    row.edges = Some(manifest.edges);
+    row.weighted = Some(manifest.weights.bytes() > 0);
+    row.columns = Some(manifest.columns.len() as u64);
+    row.bytes_per_edge = (manifest.edges > 0).then(|| grid.total_bytes() as f64 / manifest.edges as f64);
+}
+
+/// The engine's parameters as resolved.
+pub fn fill_plan(row: &mut Row, plan: &Plan) {
+    row.block_b = Some(plan.block);
+    row.io_depth = Some(plan.depth);
+    row.io_threads = (plan.model == ModelSpec::Ioc).then_some(plan.io_threads);
+    row.compute_threads = Some(plan.compute_threads);
+    row.buffer_b = Some(plan.buffer_bytes());
+}
+
+/// Where the time went.
+pub fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
+    let runtime = account.runtime.as_secs_f64();
+    let per_second = |amount: f64| (runtime > 0.0).then(|| amount / runtime);
+    row.runtime_s = Some(account.runtime.into());
+    row.io_s = Some(account.io.into());
+    row.compute_s = Some(Seconds(account.compute_mean_s(|thread| thread.compute)));
+    row.compute_wait_s = Some(Seconds(account.compute_mean_s(|thread| thread.wait)));
+    if row.model.as_deref() == Some("ioc") {
+        row.io_wait_s = Some(Seconds(account.read.wait.as_secs_f64() / account.io_threads.max(1) as f64));
+    }
+    row.edges_per_s = per_second(grid.manifest.edges as f64 * account.passes as f64);
+    row.read_b = Some(account.read.bytes);
+    row.cached_b = Some(0);
+    row.skipped_b = Some(0);
+    row.read_requests = Some(account.read.requests);
+    row.read_mb_per_s = per_second(account.read.bytes as f64 / 1e6);
+    if account.read.requests > 0 {
+        let latencies = &account.read.latencies;
+        row.latency_p50_ms = Some(latencies.value_at_quantile(0.5) as f64 / 1e6);
+        row.latency_p99_ms = Some(latencies.value_at_quantile(0.99) as f64 / 1e6);
+        row.latency_max_ms = Some(latencies.max() as f64 / 1e6);
+    }
+    row.balance = account.balance(|thread| thread.compute.as_secs_f64());
+    row.edges_balance = account.balance(|thread| thread.edges as f64);
+}
+
+/// What came out.
+pub fn fill_outcome(row: &mut Row, outcome: &Outcome) {
+    row.iterations = Some(outcome.iterations);
+    row.converged = outcome.converged;
+    row.residual = outcome.residual;
+    row.result_checksum = Some(Digest(outcome.checksum));
+    row.quantum = outcome.quantum;
+}
+
+fn some_text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn now_utc() -> String {
+    jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap_or_default().to_string()
+}
+
+fn algorithm_columns(algorithm: &AlgorithmSpec) -> (&'static str, String) {
+    match algorithm {
+        AlgorithmSpec::Scan(spec) => ("scan", format!("iterations={}", spec.iterations)),
+        AlgorithmSpec::Spmv(spec) => {
+            ("spmv", format!("iterations={} x={}", spec.iterations, if spec.x.is_some() { "file" } else { "1" }))
+        }
+        AlgorithmSpec::Pagerank(spec) => {
+            let mut text = format!("iterations={}", spec.iterations);
+            if let Some(tolerance) = spec.tolerance {
+                text += &format!(" tolerance={tolerance:e}");
+            }
+            let precision = if pagerank::precision(spec) == PrecisionSpec::F64 { "f64" } else { "f32" };
+            let dangling = if spec.dangling == DanglingSpec::Spread { "spread" } else { "ignore" };
+            let init = if spec.init == InitSpec::One { "one" } else { "uniform" };
+            text += &format!(" damping={} dangling={dangling} init={init} precision={precision}", spec.damping);
+            ("pagerank", text)
+        }
+    }
+}
+
+fn model_name(model: ModelSpec) -> &'static str {
+    match model {
+        ModelSpec::Ioc => "ioc",
+        ModelSpec::Sync => "sync",
+    }
+}
+
+fn io_name(io: IoSpec) -> &'static str {
+    match io {
+        IoSpec::Libaio => "libaio",
+        IoSpec::Psync => "psync",
+    }
+}
+
+fn kernel_name(kernel: KernelSpec) -> &'static str {
+    match kernel {
+        KernelSpec::Owned => "owned",
+        KernelSpec::Atomic => "atomic",
+    }
+}
