@@ -113,6 +113,7 @@ fn open_direct(path: &Path) -> Result<Option<File>, StorageError> {
         Err(cause) => return Err(open_error(path, cause)),
     };
     match file.read_at(&mut AlignedBuffer::new(ALIGNMENT), 0) {
+        Ok(_) if is_memory(&file) => Ok(None),
         Ok(_) => Ok(Some(file)),
         Err(cause) if refuses_direct(&cause) => Ok(None),
         Err(cause) => Err(StorageError::Read { path: path.to_owned(), cause }),
@@ -125,6 +126,13 @@ fn open_buffered(path: &Path) -> Result<File, StorageError> {
     // A repetition should not find the pages of the one before. Advice only: where it fails, so be it.
     let _ = fadvise(&file, 0, None, Advice::DontNeed);
     Ok(file)
+}
+
+/// Linux accepts O_DIRECT on tmpfs from 6.6 on, and reads memory all the same: direct in name only.
+fn is_memory(file: &File) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    const RAMFS: i64 = 0x8584_58F6;
+    rustix::fs::fstatfs(file).is_ok_and(|status| matches!(status.f_type, TMPFS | RAMFS))
 }
 
 fn refuses_direct(cause: &io::Error) -> bool {
@@ -177,6 +185,15 @@ mod tests {
         let mut start = [0; 5];
         files.file(0).read_exact_at(&mut start, 0).unwrap();
         assert_eq!(&start, b"Linux");
+    }
+
+    #[test]
+    fn a_file_in_memory_is_not_direct_whatever_the_kernel_accepts() {
+        let shm = Path::new("/dev/shm");
+        let Ok(file) = tempfile::NamedTempFile::new_in(shm) else { return };
+        if is_memory(file.as_file()) {
+            assert!(!DeviceFiles::open(&[file.path().to_owned()]).unwrap().direct());
+        }
     }
 
     #[test]
