@@ -28,7 +28,8 @@ fn revision() -> Option<String> {
         return None;
     }
     let hash = git(&["rev-parse", "--short", "HEAD"])?;
-    let mut status = vec!["status", "--porcelain", "--"];
+    // No locks: a build must not get in the way of what else happens in the repository.
+    let mut status = vec!["--no-optional-locks", "status", "--porcelain", "--"];
     status.extend(SOURCES);
     let dirty = if git(&status)?.is_empty() { "" } else { "-dirty" };
     Some(format!("g{hash}{dirty}"))

@@ -97,10 +97,15 @@ impl LibaioEngine {
     fn flush(&mut self) {
         let mut retries = 0;
         while !self.queue.is_empty() {
+            let now = Instant::now();
             match self.submit_queue() {
                 Ok(taken) => {
                     self.at_kernel += taken;
-                    self.queue.drain(..taken);
+                    for slot in self.queue.drain(..taken) {
+                        if let Some(transfer) = self.slots.get_mut(slot) {
+                            transfer.submitted_at(now);
+                        }
+                    }
                     retries = 0;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -116,11 +121,9 @@ impl LibaioEngine {
     }
 
     fn submit_queue(&mut self) -> io::Result<usize> {
-        let now = Instant::now();
         self.iocbs.clear();
         for &slot in &self.queue {
             let transfer = self.slots.get_mut(slot).expect("a slot leaves the queue before it is emptied");
-            transfer.submitted_at(now);
             let fd = self.files.fd(transfer.device()).as_raw_fd();
             let (offset, memory) = transfer.rest();
             self.iocbs.push(Iocb::pread(fd, memory.as_mut_ptr(), memory.len(), offset, slot as u64));

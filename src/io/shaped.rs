@@ -208,7 +208,7 @@ mod tests {
         let ratio = rate_of(IoSpec::Libaio, 2) / (2.0 * RATE.get() as f64);
         eprintln!("shaped libaio reads at {ratio:.4} of the rate");
         assert!(ratio <= 1.0, "{ratio}");
-        assert!(ratio > 0.8, "{ratio} of the rate, far off even for a busy machine");
+        assert!(ratio > 0.6, "{ratio} of the rate: no more than one device's, or a very busy machine");
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Transfer {
         self.request.device
     }
 
-    /// The kernel has it as of now. The first time counts.
+    /// The kernel has it since `now`. The first time counts.
     pub(super) fn submitted_at(&mut self, now: Instant) {
         self.submitted.get_or_insert(now);
     }

@@ -54,6 +54,13 @@ impl DeviceFiles {
         }
     }
 
+    /// The error of a request that failed with `cause`, with its file and place. A device that does not exist is
+    /// named by its number.
+    pub fn read_error(&self, device: usize, offset: u64, cause: io::Error) -> StorageError {
+        let path = self.devices.get(device).map(|device| device.path.clone());
+        StorageError::Read { path: path.unwrap_or_else(|| format!("device {device}").into()), offset, cause }
+    }
+
     /// Number of devices.
     pub fn count(&self) -> usize {
         self.devices.len()
@@ -116,13 +123,17 @@ fn open_direct(path: &Path) -> Result<Option<File>, StorageError> {
         Ok(_) if is_memory(&file) => Ok(None),
         Ok(_) => Ok(Some(file)),
         Err(cause) if refuses_direct(&cause) => Ok(None),
-        Err(cause) => Err(StorageError::Read { path: path.to_owned(), cause }),
+        Err(cause) => Err(StorageError::Read { path: path.to_owned(), offset: 0, cause }),
     }
 }
 
 fn open_buffered(path: &Path) -> Result<File, StorageError> {
     let file = File::open(path).map_err(|cause| open_error(path, cause))?;
-    file.read_at(&mut [0], 0).map_err(|cause| StorageError::Read { path: path.to_owned(), cause })?;
+    file.read_at(&mut [0], 0).map_err(|cause| StorageError::Read {
+        path: path.to_owned(),
+        offset: 0,
+        cause,
+    })?;
     // A repetition should not find the pages of the one before. Advice only: where it fails, so be it.
     let _ = fadvise(&file, 0, None, Advice::DontNeed);
     Ok(file)
@@ -221,6 +232,14 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
             .unwrap();
         assert!(matches!(refusal(&pipe), StorageError::NotAFile { .. }));
+    }
+
+    #[test]
+    fn a_failed_request_is_named_by_file_and_byte() {
+        let files = DeviceFiles::open(&[PathBuf::from("/proc/version")]).unwrap();
+        let error = files.read_error(0, 65536, Errno::IO.into());
+        insta::assert_snapshot!(error, @"/proc/version cannot be read at byte 65536: Input/output error (os error 5); check the device with `dmesg` and the grid with `ioc dataset verify`");
+        assert!(files.read_error(7, 0, Errno::IO.into()).to_string().starts_with("device 7 cannot be read"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What can be wrong with the files of a grid before the first request.
+//! What can be wrong with the files of a grid.
 
 use std::io;
 use std::path::PathBuf;
@@ -44,11 +44,16 @@ pub enum StorageError {
         /// What the kernel said.
         cause: io::Error,
     },
-    /// Opened, but its first page cannot be read.
-    #[error("{} cannot be read at byte 0: {cause}; check the device with `dmesg`", .path.display())]
+    /// Opened, but not read: at the trial before a run, or by a request of it.
+    #[error(
+        "{} cannot be read at byte {offset}: {cause}; check the device with `dmesg` and the grid with `ioc dataset verify`",
+        .path.display()
+    )]
     Read {
         /// The file.
         path: PathBuf,
+        /// Where the read began.
+        offset: u64,
         /// What the kernel said.
         cause: io::Error,
     },

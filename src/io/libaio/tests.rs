@@ -177,3 +177,13 @@ fn a_kernel_without_room_is_explained_with_what_to_do() {
     let text = explain_setup(&Errno::NOSYS.into(), 512).to_string();
     assert!(text.contains("offers no asynchronous I/O"), "{text}");
 }
+
+#[test]
+fn the_real_kernel_refuses_more_than_its_limit_and_is_explained() {
+    let disk = Disk::new(1, 4096);
+    let Err(error) = LibaioEngine::new(Arc::clone(&disk.files), 8_000_000) else { return };
+    let text = error.to_string();
+    assert!(text.contains("8000000") && text.contains("engine.io_depth"), "{text}");
+    let Err(error) = LibaioEngine::new(Arc::clone(&disk.files), usize::MAX) else { panic!("accepted") };
+    assert!(error.to_string().contains("cannot be set up: Invalid argument"), "{error}");
+}
