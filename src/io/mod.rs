@@ -2,9 +2,26 @@
 //! and nothing of grids. A buffer is *moved* into the engine with its request and comes back with the
 //! completion, so the type system says what the queue protocol wants: an address is in one place at a time.
 
+pub mod faulty;
+mod held;
+pub mod libaio;
+pub mod psync;
+pub mod shaped;
+mod slab;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+use std::sync::Arc;
 use std::time::Instant;
 
+pub use shaped::Shaper;
+
+use crate::job::spec::IoSpec;
 use crate::storage::buffer::AlignedBuffer;
+use crate::storage::device::DeviceFiles;
 
 /// One read of one device's file.
 #[derive(Debug)]
@@ -47,4 +64,29 @@ pub trait IoEngine: Send {
     fn in_flight(&self) -> usize;
     /// Requests that may be in flight at once.
     fn capacity(&self) -> usize;
+}
+
+/// An engine of this kind that reads these files with `capacity` requests in flight at most, over all devices;
+/// with a shaper, no faster than that lets it.
+///
+/// # Errors
+/// `InvalidInput` for a capacity of 0; what the kernel says where it has no queue for us, with what to do.
+pub fn open_engine(
+    kind: IoSpec,
+    files: Arc<DeviceFiles>,
+    capacity: usize,
+    shaper: Option<Arc<Shaper>>,
+) -> std::io::Result<Box<dyn IoEngine>> {
+    if capacity == 0 {
+        let what = "a queue for no requests reads nothing; `engine.io_depth` must be at least 1";
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what));
+    }
+    let (engine, at_once): (Box<dyn IoEngine>, _) = match kind {
+        IoSpec::Libaio => (Box::new(libaio::LibaioEngine::new(files, capacity)?), capacity),
+        IoSpec::Psync => (Box::new(psync::PsyncEngine::new(files, capacity)), 1),
+    };
+    Ok(match shaper {
+        Some(shaper) => Box::new(shaped::ShapedEngine::new(engine, shaper, at_once)),
+        None => engine,
+    })
 }

@@ -1,4 +1,6 @@
 //! Devices, stripes and the memory that direct I/O accepts.
 
 pub mod buffer;
+pub mod device;
+pub mod error;
 pub mod stripe;
