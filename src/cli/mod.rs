@@ -1,1 +1,3 @@
 //! Commands: one file each.
+
+pub mod progress;

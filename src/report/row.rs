@@ -93,7 +93,8 @@ columns! {
     Row {
         /// Version of this list of columns.
         schema_version: u32,
-        /// Hash of the merged parameters and the data set's fingerprint: the same run has the same id on every machine.
+        /// Hash of the merged parameters and the data set's fingerprint: the same run has the same id on
+        /// every machine.
         run_id: String,
         /// The job's name.
         job: String,
@@ -118,7 +119,8 @@ columns! {
         dataset_checksum: Option<Digest>,
         /// Vertices.
         vertices: Option<u64>,
-        /// Which vertices the graph has: `seen` (ids in the edges), `range` (0 to the largest id), `declared` (by header or generator) or `given` (by the data set's `vertices`).
+        /// Which vertices the graph has: `seen` (ids in the edges), `range` (0 to the largest id), `declared`
+        /// (by header or generator) or `given` (by the data set's `vertices`).
         vertex_rule: Option<String>,
         /// Arcs; an undirected edge counts as two.
         edges: Option<u64>,
@@ -137,7 +139,8 @@ columns! {
         /// Short answer for people: the best vertex, components found, vertices reached.
         result: Option<String>,
 
-        /// `ioc` (I/O threads fill blocks while compute threads work) or `sync` (each thread reads, then computes).
+        /// `ioc` (I/O threads fill blocks while compute threads work) or `sync` (each thread reads, then
+        /// computes).
         model: Option<String>,
         /// `libaio`, `io_uring` or `psync`.
         io: Option<String>,
@@ -174,9 +177,10 @@ columns! {
 
         /// Start of the attempt in UTC, as 2026-01-31T12:00:00Z.
         started_utc: Option<String>,
-        /// Wall time of the iterations. No edge is read before it starts, and every repetition starts with an empty cache.
+        /// Wall time of the iterations. No edge is read before it starts, and every repetition starts with an
+        /// empty cache.
         runtime_s: Option<Seconds>,
-        /// Wall time of opening, allocating and preparing the vertices, before runtime_s.
+        /// Wall time of opening, allocating and preparing the vertices, before `runtime_s`.
         setup_s: Option<Seconds>,
         /// Wall time with at least one request outstanding.
         io_s: Option<Seconds>,
@@ -184,18 +188,19 @@ columns! {
         compute_s: Option<Seconds>,
         /// Time the I/O threads waited for a free block, mean over the threads.
         io_wait_s: Option<Seconds>,
-        /// Time the compute threads waited for a filled block or, under the model `sync`, for their own read; mean over the threads.
+        /// Time the compute threads waited for a filled block or, under the model `sync`, for their own read;
+        /// mean over the threads.
         compute_wait_s: Option<Seconds>,
-        /// read_b at device_mb_per_s: how long the devices need.
+        /// `read_b` at `device_mb_per_s`: how long the devices need.
         io_limit_s: Option<Seconds>,
-        /// The larger of io_limit_s and compute_s: perfect overlap.
+        /// The larger of `io_limit_s` and `compute_s`: perfect overlap.
         limit_s: Option<Seconds>,
-        /// runtime_s / limit_s: 1 is perfect.
+        /// `runtime_s` / `limit_s`: 1 is perfect.
         limit_ratio: Option<f64>,
-        /// Edges handled in all iterations, per second of runtime_s.
+        /// Edges handled in all iterations, per second of `runtime_s`.
         edges_per_s: Option<f64>,
 
-        /// Bytes read from the devices within runtime_s.
+        /// Bytes read from the devices within `runtime_s`.
         read_b: Option<u64>,
         /// Bytes of blocks taken from memory instead.
         cached_b: Option<u64>,
@@ -203,9 +208,9 @@ columns! {
         skipped_b: Option<u64>,
         /// Bytes on disk per edge.
         bytes_per_edge: Option<f64>,
-        /// Requests that read_b took.
+        /// Requests that `read_b` took.
         read_requests: Option<u64>,
-        /// read_b per second of runtime_s, in MB/s.
+        /// `read_b` per second of `runtime_s`, in MB/s.
         read_mb_per_s: Option<f64>,
         /// What a scan of the same layout sustains with the same I/O settings, in MB/s.
         device_mb_per_s: Option<f64>,
@@ -220,15 +225,16 @@ columns! {
         /// The same in edges.
         edges_balance: Option<f64>,
 
-        /// Where the llc_ columns come from: `perf` (hardware counters) or `model` (a simulated cache); empty where neither.
+        /// Where the `llc_` columns come from: `perf` (hardware counters) or `model` (a simulated cache);
+        /// empty where neither.
         llc_source: Option<String>,
         /// Accesses to the last-level cache by the compute threads.
         llc_references: Option<u64>,
         /// Those of them that missed.
         llc_misses: Option<u64>,
-        /// llc_misses / llc_references.
+        /// `llc_misses` / `llc_references`.
         llc_miss_ratio: Option<f64>,
-        /// compute_s less the same pass with all vertex accesses inside the L2 cache: what memory cost.
+        /// `compute_s` less the same pass with all vertex accesses inside the L2 cache: what memory cost.
         llc_stall_s: Option<Seconds>,
         /// CPU time of the process in user mode.
         user_s: Option<Seconds>,
@@ -241,10 +247,11 @@ columns! {
         result_checksum: Option<Digest>,
         /// Contributions were rounded to multiples of this.
         quantum: Option<f64>,
-        /// True where this repetition, or one of this run with the same checksum, passed its verifier; false where it failed; empty where none was asked for.
+        /// True where this repetition, or one of this run with the same checksum, passed its verifier; false
+        /// where it failed; empty where none was asked for.
         verified: Option<bool>,
 
-        /// Label of the machine: IOC_MACHINE of the environment, otherwise `local`.
+        /// Label of the machine: `IOC_MACHINE` of the environment, otherwise `local`.
         machine: Option<String>,
         /// Name of the processor.
         cpu_model: Option<String>,
