@@ -25,8 +25,13 @@ pub(super) struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins `path`; missing folders are made.
+    /// Begins `path`; missing folders are made. Where `path` is a link, the file it leads to will be replaced, not the
+    /// link; what is no regular file (a renamed file over `/dev/null` would break the machine) is refused.
     pub(super) fn create(path: &Path) -> Result<Self, ReportError> {
+        if is_special(path) {
+            return Err(ReportError::Special(path.to_owned()));
+        }
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = folder_of(path);
         create_folder(folder)?;
         let file = tempfile::Builder::new()
@@ -40,7 +45,7 @@ impl AtomicFile {
 
     /// Appends; the caller buffers.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), ReportError> {
-        self.file.write_all(bytes).map_err(ReportError::io("write", &self.path))
+        self.file.as_file_mut().write_all(bytes).map_err(ReportError::io("write", &self.path))
     }
 
     /// Puts the file in its place, over what was there.
@@ -72,6 +77,12 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     let mut file = AtomicFile::create(path)?;
     file.write(bytes)?;
     file.commit()
+}
+
+/// Whether something is there that is no regular file with a name: a device, a pipe, a folder, or `/dev/stdout` where it
+/// leads to a file that was deleted.
+pub(super) fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| !data.is_file() || fs::canonicalize(path).is_err())
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -168,6 +179,27 @@ mod tests {
         let file = AtomicFile::create(&path).expect("create");
         assert!(matches!(file.commit_new(), Err(ReportError::Exists(_))));
         assert_eq!(fs::read(&path).expect("read"), b"old");
+    }
+
+    #[test]
+    fn a_link_stays_and_its_file_is_replaced() {
+        let out = tempfile::tempdir().expect("tempdir");
+        let (link, path) = (out.path().join("link.csv"), out.path().join("c.csv"));
+        fs::write(&path, b"old").expect("old");
+        std::os::unix::fs::symlink(&path, &link).expect("link");
+        replace(&link, b"new").expect("replace");
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&path).expect("read"), b"new");
+    }
+
+    #[test]
+    fn sockets_and_folders_are_never_replaced() {
+        let out = tempfile::tempdir().expect("tempdir");
+        let socket = out.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        for path in [&socket, out.path()] {
+            assert!(matches!(replace(path, b"x"), Err(ReportError::Special(_))), "{}", path.display());
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use values::ValuesWriter;
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The operating system refused.
-    #[error("cannot {action} {}: {source}; give a directory with room that you may write to (--out)", path.display())]
+    #[error("cannot {action} {}: {source}; check the disk and the permissions, or choose another place", path.display())]
     Io {
         /// What was tried: `create the directory`, `write`, ...
         action: &'static str,
@@ -49,6 +49,9 @@ pub enum ReportError {
          at most 64 in all"
     )]
     RunId(String),
+    /// A device, a pipe or a folder where the report wants a file.
+    #[error("{} is not a regular file and will not be replaced; choose another place", .0.display())]
+    Special(PathBuf),
     /// An attempt is written once.
     #[error("the attempt {} exists already; continue with the next attempt number", .0.display())]
     Exists(PathBuf),

@@ -374,6 +374,17 @@ machine,cpu_model,cores,llc_b,memory_total_b,kernel_release,filesystem,disk_mode
     }
 
     #[test]
+    fn what_is_no_number_leaves_its_cell_empty() {
+        let broken = Row {
+            runtime_s: Some(Seconds(f64::NAN)),
+            edges_per_s: Some(f64::INFINITY),
+            residual: Some(f64::NEG_INFINITY),
+            ..example()
+        };
+        assert_eq!(broken.line(), example().line());
+    }
+
+    #[test]
     fn cells_that_do_not_fit_are_named() {
         let line = example().line();
         let found = parse(&line.replace("measured", "cold"));

@@ -2,11 +2,13 @@
 //! per vertex, streamed, since a graph of a billion vertices has 20 GB of them. Bytes are formatted into one buffer
 //! and handed on by the megabyte; a reader sees the whole file or none.
 
+use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::ReportError;
 use super::cell::{push_count, push_number};
-use super::file::AtomicFile;
+use super::file::{self, AtomicFile};
 
 /// Bytes gathered before they are written.
 const BATCH: usize = 1 << 20;
@@ -17,18 +19,31 @@ const LINE: usize = 64;
 /// Writes a values file. Dropped before [`ValuesWriter::finish`], it leaves nothing.
 #[derive(Debug)]
 pub struct ValuesWriter {
-    file: AtomicFile,
+    target: Target,
     path: PathBuf,
     batch: Vec<u8>,
 }
 
+#[derive(Debug)]
+enum Target {
+    /// There whole, or not at all.
+    File(AtomicFile),
+    /// `/dev/stdout`, `/dev/null`, a pipe: written as the values come.
+    Stream(File),
+}
+
 impl ValuesWriter {
-    /// Begins the file; missing folders are made. A file that is there stays until [`Self::finish`] replaces it.
+    /// Begins the file; missing folders are made. A file that is there stays until [`Self::finish`] replaces it;
+    /// a device or pipe is written to directly.
     pub fn create(path: &Path) -> Result<Self, ReportError> {
-        let file = AtomicFile::create(path)?;
+        let target = if file::is_special(path) {
+            Target::Stream(OpenOptions::new().write(true).open(path).map_err(ReportError::io("write", path))?)
+        } else {
+            Target::File(AtomicFile::create(path)?)
+        };
         let mut batch = Vec::with_capacity(BATCH + LINE);
         batch.extend_from_slice(b"vertex,value\n");
-        Ok(Self { file, path: path.to_owned(), batch })
+        Ok(Self { target, path: path.to_owned(), batch })
     }
 
     /// One vertex by its original id. The value is written as the shortest text that reads back as the same f64; a
@@ -44,12 +59,19 @@ impl ValuesWriter {
     /// Puts the file in its place.
     pub fn finish(mut self) -> Result<PathBuf, ReportError> {
         self.flush()?;
-        self.file.commit()?;
+        if let Target::File(file) = self.target {
+            file.commit()?;
+        }
         Ok(self.path)
     }
 
     fn flush(&mut self) -> Result<(), ReportError> {
-        self.file.write(&self.batch)?;
+        match &mut self.target {
+            Target::File(file) => file.write(&self.batch)?,
+            Target::Stream(stream) => {
+                stream.write_all(&self.batch).map_err(ReportError::io("write", &self.path))?;
+            }
+        }
         self.batch.clear();
         Ok(())
     }
@@ -97,6 +119,14 @@ mod tests {
         writer.push(1, 1.0).expect("push");
         drop(writer);
         assert_eq!(std::fs::read_dir(out.path()).expect("folder").count(), 0);
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_its_errors_are_ours() {
+        let mut writer = ValuesWriter::create(Path::new("/dev/full")).expect("create");
+        writer.push(1, 1.0).expect("push");
+        let error = writer.finish().expect_err("no room").to_string();
+        assert!(error.starts_with("cannot write /dev/full: No space left on device"), "{error}");
     }
 
     #[test]
