@@ -186,7 +186,7 @@ fn hoist(text: &mut String, columns: &mut Vec<Shown>, runs: &[Run<'_>], width: u
     }
 }
 
-/// The one value that goes with each key; `None` where a key has several. A run that ended before it knew its value
+/// The one value that goes with each key; `None` where a key has several, or a value has no key. A run that ended before it knew its value
 /// goes with any.
 fn groups(
     keys: &[Option<String>],
@@ -201,6 +201,7 @@ fn groups(
         match groups.iter().find(|(other, _)| *other == key) {
             Some((_, value)) if *value == cell => {}
             Some(_) => return None,
+            None if key.is_none() && cell.is_some() => return None,
             None => groups.push((key, cell)),
         }
     }
@@ -267,8 +268,8 @@ fn fit(columns: &mut Vec<Shown>, width: usize) -> Vec<&'static str> {
     }
     let mut dropped = Vec::new();
     while total(columns) > width {
-        let widest_rank = columns.iter().map(|column| column.rank).max().unwrap_or(0);
-        let Some(at) = columns.iter().position(|column| column.rank == widest_rank && widest_rank > 0) else {
+        let rank = columns.iter().map(|column| column.rank).max().unwrap_or(0);
+        let Some(at) = columns.iter().position(|column| column.rank == rank && rank > 0) else {
             break;
         };
         dropped.push(columns.remove(at).title);
