@@ -1,0 +1,226 @@
+//! A file that is there whole or not at all: written beside its place, fsynced, renamed, and the directory fsynced.
+//! The temporary name starts with a dot and is none of the report's own names, so a reader of the folder never takes
+//! it for a report; what a killed process leaves of one is removed by [`remove_stale`].
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::NamedTempFile;
+
+use super::ReportError;
+
+const PREFIX: &str = ".ioc-report-";
+
+/// A writer keeps its file's modification time fresh, so one that was not touched for this long has no writer.
+const STALE: Duration = Duration::from_secs(3600);
+
+/// A file in the making. Dropped before a commit, it leaves nothing.
+#[derive(Debug)]
+pub(super) struct AtomicFile {
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+impl AtomicFile {
+    /// Begins `path`; missing folders are made. Where `path` is a link, the file it leads to will be replaced, not the
+    /// link; what is no regular file (a renamed file over `/dev/null` would break the machine) is refused.
+    pub(super) fn create(path: &Path) -> Result<Self, ReportError> {
+        if is_special(path) {
+            return Err(ReportError::Special(path.to_owned()));
+        }
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = folder_of(path);
+        create_folder(folder)?;
+        let file = tempfile::Builder::new()
+            .prefix(PREFIX)
+            // As every other file that the user makes, not private to them as scratch files are: the umask still applies.
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder)
+            .map_err(ReportError::io("create a file in", folder))?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Appends; the caller buffers.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), ReportError> {
+        self.file.as_file_mut().write_all(bytes).map_err(ReportError::io("write", &self.path))
+    }
+
+    /// Puts the file in its place, over what was there.
+    pub(super) fn commit(self) -> Result<(), ReportError> {
+        self.sync()?;
+        let Self { file, path } = self;
+        file.persist(&path).map_err(|failed| ReportError::io("write", &path)(failed.error))?;
+        sync_folder(folder_of(&path))
+    }
+
+    /// Puts the file in its place, where nothing may be yet.
+    pub(super) fn commit_new(self) -> Result<(), ReportError> {
+        self.sync()?;
+        let Self { file, path } = self;
+        file.persist_noclobber(&path).map_err(|failed| match failed.error.kind() {
+            io::ErrorKind::AlreadyExists => ReportError::Exists(path.clone()),
+            _ => ReportError::io("write", &path)(failed.error),
+        })?;
+        sync_folder(folder_of(&path))
+    }
+
+    fn sync(&self) -> Result<(), ReportError> {
+        self.file.as_file().sync_all().map_err(ReportError::io("write", &self.path))
+    }
+}
+
+/// Replaces the content of `path`, or makes it.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
+    let mut file = AtomicFile::create(path)?;
+    file.write(bytes)?;
+    file.commit()
+}
+
+/// Whether something is there that is no regular file with a name: a device, a pipe, a folder, or `/dev/stdout` where it
+/// leads to a file that was deleted.
+pub(super) fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| !data.is_file() || fs::canonicalize(path).is_err())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes a folder and those above it, durably: a file in a folder that a power cut takes away is lost with it.
+fn create_folder(folder: &Path) -> Result<(), ReportError> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let above = folder_of(folder);
+    if above != folder {
+        create_folder(above)?;
+    }
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(ReportError::io("create the directory", folder)(error))
+        }
+        Err(_) if !folder.is_dir() => {
+            Err(ReportError::io("create the directory", folder)(io::ErrorKind::NotADirectory.into()))
+        }
+        _ => sync_folder(above),
+    }
+}
+
+/// Makes names in a folder durable. Some file systems cannot, and say so with `EINVAL`: then nobody can.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), ReportError> {
+    match File::open(folder).and_then(|file| file.sync_all()) {
+        Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
+            Err(ReportError::io("write the directory", folder)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes what killed processes left in a folder, by age: the file of a living writer is younger. What cannot be
+/// removed stays; it is never read.
+pub(super) fn remove_stale(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let age = entry.metadata().and_then(|data| data.modified()).ok().and_then(|time| time.elapsed().ok());
+        if ours && age.is_some_and(|age| age > STALE) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .expect("folder")
+            .map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_absent_until_its_commit_and_then_whole() {
+        let out = tempfile::tempdir().expect("tempdir");
+        let path = out.path().join("a/b/c.csv");
+        let mut file = AtomicFile::create(&path).expect("create");
+        file.write(b"one\n").expect("write");
+        assert!(!path.exists());
+        file.commit().expect("commit");
+        assert_eq!(fs::read(&path).expect("read"), b"one\n");
+        assert_eq!(names(&out.path().join("a/b")), ["c.csv"]);
+    }
+
+    #[test]
+    fn a_dropped_file_leaves_nothing_and_keeps_the_old_one() {
+        let out = tempfile::tempdir().expect("tempdir");
+        let path = out.path().join("c.csv");
+        replace(&path, b"old").expect("old");
+        let mut file = AtomicFile::create(&path).expect("create");
+        file.write(b"new").expect("write");
+        drop(file);
+        assert_eq!(fs::read(&path).expect("read"), b"old");
+        assert_eq!(names(out.path()), ["c.csv"]);
+    }
+
+    #[test]
+    fn a_new_file_never_replaces_one() {
+        let out = tempfile::tempdir().expect("tempdir");
+        let path = out.path().join("c.csv");
+        replace(&path, b"old").expect("old");
+        let file = AtomicFile::create(&path).expect("create");
+        assert!(matches!(file.commit_new(), Err(ReportError::Exists(_))));
+        assert_eq!(fs::read(&path).expect("read"), b"old");
+    }
+
+    #[test]
+    fn a_link_stays_and_its_file_is_replaced() {
+        let out = tempfile::tempdir().expect("tempdir");
+        let (link, path) = (out.path().join("link.csv"), out.path().join("c.csv"));
+        fs::write(&path, b"old").expect("old");
+        std::os::unix::fs::symlink(&path, &link).expect("link");
+        replace(&link, b"new").expect("replace");
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&path).expect("read"), b"new");
+    }
+
+    #[test]
+    fn sockets_and_folders_are_never_replaced() {
+        let out = tempfile::tempdir().expect("tempdir");
+        let socket = out.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        for path in [&socket, out.path()] {
+            assert!(matches!(replace(path, b"x"), Err(ReportError::Special(_))), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_file_in_the_way_of_a_folder_is_named() {
+        let out = tempfile::tempdir().expect("tempdir");
+        fs::write(out.path().join("a"), b"").expect("file");
+        let error = AtomicFile::create(&out.path().join("a/b.csv")).expect_err("a is a file").to_string();
+        assert!(error.contains("create the directory") && error.contains("/a"), "{error}");
+    }
+
+    #[test]
+    fn only_old_leftovers_are_removed() {
+        let out = tempfile::tempdir().expect("tempdir");
+        let old = SystemTime::now() - 2 * STALE;
+        for (name, is_old) in [(".ioc-report-1", true), (".ioc-report-2", false), ("mine.csv", true)] {
+            let file = File::create(out.path().join(name)).expect("file");
+            if is_old {
+                file.set_modified(old).expect("touch");
+            }
+        }
+        remove_stale(out.path());
+        assert_eq!(names(out.path()), [".ioc-report-2", "mine.csv"]);
+    }
+}
