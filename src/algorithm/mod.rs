@@ -10,7 +10,6 @@ mod vector;
 pub mod verify;
 
 use crate::engine::pass::Algorithm;
-use crate::grid::manifest::Manifest;
 use crate::grid::{Grid, GridError};
 use crate::job::spec::{AlgorithmSpec, KernelSpec, PrecisionSpec};
 
@@ -84,11 +83,11 @@ pub fn create(spec: &AlgorithmSpec, setup: Setup<'_>) -> Result<Box<dyn GraphAlg
 }
 
 /// Bytes of vertex state that an algorithm keeps while it runs.
-pub fn state_bytes(spec: &AlgorithmSpec, manifest: &Manifest) -> u64 {
+pub fn state_bytes(spec: &AlgorithmSpec, vertices: u64) -> u64 {
     let per_vertex = match spec {
         AlgorithmSpec::Scan(_) => 0,
         AlgorithmSpec::Pagerank(spec) => pagerank::state_bytes_per_vertex(spec),
         AlgorithmSpec::Spmv(_) => spmv::STATE_BYTES_PER_VERTEX,
     };
-    per_vertex * manifest.vertices
+    per_vertex * vertices
 }

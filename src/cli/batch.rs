@@ -1,10 +1,12 @@
 //! From the command line's paths to frozen plans: load, check, fingerprint, identify.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::args::BatchArgs;
 use super::{Problem, output};
 use crate::dataset::fingerprint;
+use crate::job::spec::DatasetSpec;
 use crate::job::{Batch, JobSource, LoadOptions, find_job_files, load_batch, run_id};
 use crate::progress::Progress;
 use crate::run::plan::{JobPlan, PlannedRun};
@@ -26,14 +28,13 @@ pub(crate) fn load(args: &BatchArgs) -> Result<Batch, Problem> {
 
 /// Loads these jobs with the options of the command line.
 pub(crate) fn load_sources(sources: &[JobSource], args: &BatchArgs) -> Result<Batch, Problem> {
-    let options =
-        LoadOptions { sets: args.sets.clone(), only: args.only.clone(), data_dir: args.data.clone() };
+    let options = LoadOptions { sets: args.sets.clone(), only: args.only.clone() };
     let batch = load_batch(sources, &options).map_err(Problem::usage)?;
-    if batch.jobs.iter().all(|job| job.runs.is_empty()) {
-        let only = args.only.as_deref().unwrap_or_default();
-        return Err(Problem::nothing(format!(
-            "nothing is selected: no job or variant is called `{only}`; `ioc check` lists them"
-        )));
+    if let Some(sentence) = batch.nothing_selected() {
+        return Err(Problem::nothing(sentence));
+    }
+    if !args.quiet && !batch.notes().is_empty() {
+        output::error(&batch.notes().to_string());
     }
     Ok(batch)
 }
@@ -43,41 +44,51 @@ fn quickstart() -> JobSource {
     if file.is_file() {
         return JobSource::File(file);
     }
-    JobSource::Text { name: QUICKSTART_PATH.into(), text: QUICKSTART.into(), project: PathBuf::from(".") }
+    JobSource::Text { name: "quickstart".into(), text: QUICKSTART.into(), project: PathBuf::from(".") }
 }
 
 /// Identifies the runs of a batch: one plan per job.
 ///
 /// # Errors
 /// Where a data set's file is missing, unreadable or not what its entry says.
-pub(crate) fn plan(
-    batch: &Batch,
-    out: &Path,
-    data: &Path,
-    progress: &dyn Progress,
-    quiet: bool,
-) -> Result<Vec<JobPlan>, Problem> {
-    let (out, data) = (absolute(out)?, absolute(data)?);
+pub(crate) fn plan(batch: &Batch, args: &BatchArgs, progress: &dyn Progress) -> Result<Vec<JobPlan>, Problem> {
+    let (out, data) = (absolute(&args.out)?, absolute(&args.data)?);
+    let mut fingerprints = Fingerprints { data: &data, progress, known: HashMap::new() };
     let mut plans = Vec::new();
     for job in &batch.jobs {
         let mut runs = Vec::new();
         for spec in &job.runs {
-            let fingerprint = fingerprint(&spec.dataset, &data, progress).map_err(Problem::failed)?;
-            let run_id = run_id(spec, &fingerprint);
-            runs.push(PlannedRun { run_id, fingerprint, spec: spec.clone() });
+            let fingerprint = fingerprints.of(&spec.dataset)?;
+            runs.push(PlannedRun { run_id: run_id(spec, &fingerprint), fingerprint, spec: spec.clone() });
         }
-        let Some(first) = job.runs.first() else { continue };
         let (plan, doubled) =
-            JobPlan::new(job.name.clone(), first.report.clone(), out.clone(), data.clone(), runs);
-        if doubled > 0 && !quiet {
-            output::error(&format!(
-                "note: {}: {doubled} runs are the same as others of the job and run once",
-                job.name
-            ));
+            JobPlan::new(job.name.clone(), job.report.clone(), out.clone(), data.clone(), runs);
+        if doubled > 0 && !args.quiet {
+            output::error(&format!("note: {}: runs that are the same as others of the job run once: {doubled}", job.name));
         }
         plans.push(plan);
     }
     Ok(plans)
+}
+
+/// The fingerprints of a batch's data sets, each computed once.
+struct Fingerprints<'a> {
+    data: &'a Path,
+    progress: &'a dyn Progress,
+    known: HashMap<String, (DatasetSpec, String)>,
+}
+
+impl Fingerprints<'_> {
+    fn of(&mut self, spec: &DatasetSpec) -> Result<String, Problem> {
+        if let Some((known, fingerprint)) = self.known.get(&spec.name)
+            && known == spec
+        {
+            return Ok(fingerprint.clone());
+        }
+        let fingerprint = fingerprint(spec, self.data, self.progress).map_err(Problem::failed)?;
+        self.known.insert(spec.name.clone(), (spec.clone(), fingerprint.clone()));
+        Ok(fingerprint)
+    }
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Problem> {

@@ -28,7 +28,7 @@ pub(crate) fn build(args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Probl
         let memory = parse_bytes(memory).map_err(|error| Problem::usage(format!("error: --memory: {error}")))?;
         batch.jobs.iter_mut().flat_map(|job| &mut job.runs).for_each(|run| run.engine.memory = memory);
     }
-    let plans = batch::plan(&batch, &args.batch.out, &args.batch.data, &Console::new(quiet), quiet)?;
+    let plans = batch::plan(&batch, &args.batch, &Console::new(quiet))?;
     let options = Options { program: program()?, resume: true, fail_fast: false, quiet, interrupt };
     let mut done = HashSet::new();
     let mut code = exit::OK;

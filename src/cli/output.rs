@@ -19,3 +19,9 @@ pub(crate) fn tell_parent(aftermath: &crate::run::repetition::Aftermath) {
         say(&text);
     }
 }
+
+/// Characters of a line on standard output: the terminal's width, and 120 where there is none.
+pub(crate) fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    size.map_or(120, |size| usize::from(size.ws_col)).max(80)
+}

@@ -1,15 +1,16 @@
 //! `ioc run`: a batch of jobs, or one run or repetition of a frozen plan.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use super::args::{BatchArgs, RunArgs};
+use super::args::RunArgs;
 use super::progress::{Console, StatusLine};
 use super::{Problem, batch, end_with_parent, exit, output};
 use crate::cluster::local::{self, Observer, Options};
 use crate::interrupt::Interrupt;
 use crate::job::Batch;
-use crate::report::{AttemptId, JobReport, Phase, Row, Status, table};
+use crate::progress::Progress;
+use crate::report::{AttemptId, JobReport, Phase, Row, Status, table, write_attempt};
 use crate::run::plan::JobPlan;
 use crate::run::repetition::{self, Aftermath, Surroundings};
 
@@ -39,13 +40,11 @@ pub(crate) struct Done {
 
 /// Runs a checked batch.
 pub(crate) fn run_batch(batch: &Batch, args: &RunArgs, interrupt: &Interrupt) -> Result<Done, Problem> {
-    let notes = batch.notes();
-    if !notes.is_empty() {
-        return Err(Problem::usage(notes.as_errors()));
+    let missing = batch.missing();
+    if !missing.is_empty() {
+        return Err(Problem::usage(missing.into_errors()));
     }
-    let BatchArgs { out, data, quiet, .. } = &args.batch;
-    let progress = Console::new(*quiet);
-    let plans = batch::plan(batch, out, data, &progress, *quiet)?;
+    let plans = batch::plan(batch, &args.batch, &Console::new(args.batch.quiet))?;
     run_plans(&plans, args, interrupt)
 }
 
@@ -59,7 +58,7 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
         interrupt,
     };
     let total = plans.iter().map(|plan| plan.repetitions().len()).sum();
-    let mut watch = Watch { status: StatusLine::new(total, quiet), begun: Instant::now(), best: Vec::new(), failed: false };
+    let mut watch = Watch { console: Console::new(quiet), number: 0, total, best: Vec::new(), failed: false };
     let mut reports = Vec::new();
     for plan in plans {
         reports.push(local::run(plan, &options, &mut watch).map_err(Problem::failed)?);
@@ -70,7 +69,7 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
     if !quiet {
         watch.best.iter().for_each(|best| output::say(best));
         for report in &reports {
-            output::say(&table::render(report.rows(), table::terminal_width()));
+            output::say(&table::render(report.rows(), output::width()));
             output::say(&format!("report: {}", shown(report.path()).display()));
         }
     }
@@ -97,8 +96,9 @@ pub(crate) fn program() -> Result<PathBuf, Problem> {
 
 /// Follows a batch for the terminal.
 struct Watch {
-    status: StatusLine,
-    begun: Instant,
+    console: Console,
+    number: usize,
+    total: usize,
     best: Vec<String>,
     failed: bool,
 }
@@ -107,7 +107,8 @@ impl Observer for Watch {
     fn finished(&mut self, row: &Row, aftermath: &Aftermath) {
         self.failed |= row.status == Status::Failed;
         aftermath.notes.iter().for_each(|note| self.note(note));
-        self.status.finished(row, self.begun.elapsed());
+        self.number += 1;
+        self.console.finished(&StatusLine { number: self.number, total: self.total, row });
         let best = best_of(row, aftermath);
         if !aftermath.best.is_empty() && !self.best.contains(&best) {
             self.best.push(best);
@@ -115,7 +116,7 @@ impl Observer for Watch {
     }
 
     fn note(&mut self, text: &str) {
-        self.status.note(text);
+        self.console.note(text);
     }
 }
 
@@ -137,10 +138,11 @@ fn repeat(args: &RunArgs, plan: &Path, index: usize, number: u32, interrupt: &In
     let warmup = run.spec.measure.warmup;
     let (phase, rep) =
         if number <= warmup { (Phase::Warmup, number) } else { (Phase::Measured, number - warmup) };
-    let mut report = JobReport::open(&plan.out, &plan.report, &plan.order()).map_err(Problem::failed)?;
+    let report = JobReport::open(&plan.out, &plan.report, &plan.order()).map_err(Problem::failed)?;
     let attempt = args.attempt.unwrap_or_else(|| report.next_attempt(&run.run_id, phase, rep));
     let id = AttemptId::new(run.run_id.clone(), phase, rep, attempt);
-    let progress = Console::new(args.batch.quiet);
+    // Elsewhere than on a terminal the parent's line per repetition is enough.
+    let progress = Console::new(args.batch.quiet || !std::io::stderr().is_terminal());
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let around = Surroundings { interrupt, progress: &progress, cores };
     let (mut row, aftermath) = repetition::execute(&plan, run, &id, around);
@@ -150,7 +152,7 @@ fn repeat(args: &RunArgs, plan: &Path, index: usize, number: u32, interrupt: &In
     if row.verified.is_none() && row.result_checksum.is_some() && report.rows().any(proven) {
         row.verified = Some(true);
     }
-    report.add(&row).map_err(Problem::failed)?;
+    write_attempt(&plan.out, &plan.report, &row).map_err(Problem::failed)?;
     output::tell_parent(&aftermath);
     Ok(match row.status {
         Status::Ok => exit::OK,

@@ -5,26 +5,18 @@ use std::path::PathBuf;
 
 use super::primitives::{AtomicBool, Mutex, Ordering, lock};
 use crate::grid::ChunkError;
+use crate::storage::error::StorageError;
 
 /// Why a run could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// A device did not deliver.
-    #[error(
-        "{}: reading {len} bytes at offset {offset} (column {column}) failed: {source}; check the device, \
-         then run `ioc dataset verify`", path.display()
-    )]
+    #[error("{source} (column {column} of the grid)")]
     Read {
-        /// The device's file.
-        path: PathBuf,
-        /// Offset in it.
-        offset: u64,
-        /// Bytes asked for.
-        len: usize,
         /// Column of the edges.
         column: usize,
-        /// The system's reason.
-        source: std::io::Error,
+        /// Device, place and reason.
+        source: StorageError,
     },
     /// What a device delivered is not what was written.
     #[error("{}: {source}", path.display())]

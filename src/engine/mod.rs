@@ -8,6 +8,8 @@ pub mod accounting;
 mod compute;
 mod failure;
 mod ioc;
+#[cfg(all(test, loom))]
+mod model;
 pub mod pass;
 pub mod plan;
 mod primitives;
@@ -32,8 +34,7 @@ pub use failure::EngineError;
 
 use crate::grid::{BlockView, Expectation, Grid};
 use crate::interrupt::Interrupt;
-use crate::io::shaped::Shaper;
-use crate::io::{IoEngine, open_engine};
+use crate::io::{IoEngine, Shaper, open_engine};
 use crate::job::spec::{IoSpec, ModelSpec};
 use crate::progress::Progress;
 use crate::storage::buffer::AlignedBuffer;
@@ -327,11 +328,6 @@ fn io_name(io: IoSpec) -> &'static str {
 }
 
 fn describe(files: &DeviceFiles, request: &Request, source: std::io::Error) -> EngineError {
-    EngineError::Read {
-        path: files.path(request.device).to_owned(),
-        offset: request.offset,
-        len: request.len,
-        column: request.column,
-        source,
-    }
+    let source = files.read_error(request.device, request.offset, source);
+    EngineError::Read { column: request.column, source }
 }

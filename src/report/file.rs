@@ -73,7 +73,7 @@ impl AtomicFile {
 }
 
 /// Replaces the content of `path`, or makes it.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     let mut file = AtomicFile::create(path)?;
     file.write(bytes)?;
     file.commit()

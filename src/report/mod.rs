@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 mod attempts;
 mod cell;
-mod file;
+pub(crate) mod file;
 pub(crate) mod human;
 mod job;
 mod row;

@@ -2,13 +2,13 @@
 //! in other processes or on other machines, is what was checked.
 
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::job::spec::{OrderSpec, RunSpec};
-use crate::report::Phase;
+use crate::report::file::replace;
+use crate::report::{Phase, ReportError};
 
 /// Version of the plan's format.
 const VERSION: u32 = 1;
@@ -38,6 +38,9 @@ pub struct JobPlan {
     pub data: PathBuf,
     /// The runs, each once, in the order of the job file.
     pub runs: Vec<PlannedRun>,
+    /// The one run to execute, where only one is.
+    #[serde(skip)]
+    selected: Option<usize>,
 }
 
 /// One repetition of one run.
@@ -54,7 +57,7 @@ pub struct Repetition {
 /// A plan that cannot be kept or used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// Reading or writing it failed.
+    /// Reading it failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// The plan's file.
@@ -70,13 +73,18 @@ pub enum PlanError {
         /// What is wrong.
         detail: String,
     },
-    /// It has no such run or repetition.
-    #[error("{}: the plan has no {what}", path.display())]
+    /// It cannot be written.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// It has no such run.
+    #[error("{}: the plan has no run {index}: it has {runs}, counted from 0", path.display())]
     Missing {
         /// The plan's file.
         path: PathBuf,
         /// What was asked for.
-        what: String,
+        index: usize,
+        /// Runs it has.
+        runs: usize,
     },
 }
 
@@ -93,7 +101,7 @@ impl JobPlan {
         let mut seen = HashSet::new();
         runs.retain(|run| seen.insert(run.run_id.clone()));
         let doubled = all - runs.len();
-        (Self { version: VERSION, job, report, out, data, runs }, doubled)
+        (Self { version: VERSION, job, report, out, data, runs, selected: None }, doubled)
     }
 
     /// Where the plan lies.
@@ -101,20 +109,12 @@ impl JobPlan {
         self.out.join(&self.report).join("plan.json")
     }
 
-    /// Writes the plan: temporary file, fsync, rename.
+    /// Writes the plan.
     pub fn save(&self) -> Result<PathBuf, PlanError> {
         let path = self.path();
-        let write = || {
-            let folder = self.out.join(&self.report);
-            std::fs::create_dir_all(&folder)?;
-            let mut file = tempfile::Builder::new().prefix(".plan-").tempfile_in(&folder)?;
-            serde_json::to_writer_pretty(&mut file, self)?;
-            file.flush()?;
-            file.as_file().sync_all()?;
-            file.persist(&path)?;
-            std::fs::File::open(&folder)?.sync_all()
-        };
-        write().map_err(|source| PlanError::Io { path: path.clone(), source })?;
+        let text = serde_json::to_vec_pretty(self)
+            .map_err(|error| PlanError::Format { path: path.clone(), detail: error.to_string() })?;
+        replace(&path, &text)?;
         Ok(path)
     }
 
@@ -132,8 +132,15 @@ impl JobPlan {
 
     /// The run of an index.
     pub fn run(&self, index: usize) -> Result<&PlannedRun, PlanError> {
-        let what = || format!("run {index}; it has {}", self.runs.len());
-        self.runs.get(index).ok_or_else(|| PlanError::Missing { path: self.path(), what: what() })
+        let missing = || PlanError::Missing { path: self.path(), index, runs: self.runs.len() };
+        self.runs.get(index).ok_or_else(missing)
+    }
+
+    /// Leaves out all repetitions but those of one run.
+    pub fn select(&mut self, index: usize) -> Result<(), PlanError> {
+        self.run(index)?;
+        self.selected = Some(index);
+        Ok(())
     }
 
     /// The ids of the runs, in order.
@@ -152,6 +159,7 @@ impl JobPlan {
     /// for it (so that a drift of the machine meets all runs alike), otherwise run by run.
     pub fn repetitions(&self) -> Vec<Repetition> {
         let mut rounds: Vec<(usize, Repetition)> = (0..self.runs.len())
+            .filter(|&run| self.selected.is_none_or(|selected| selected == run))
             .flat_map(|run| self.repetitions_of(run).enumerate())
             .collect();
         if self.runs.iter().any(|run| run.spec.measure.order == OrderSpec::Interleaved) {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{Failure, RunError};
 use super::layout;
 use super::plan::{JobPlan, PlannedRun};
-use super::row::{blank, fill_account, fill_grid, fill_outcome, fill_plan};
+use super::row::{blank, fill_account, fill_grid, fill_outcome, fill_plan, fill_usage};
 use crate::algorithm::verify::{Verdict, verify};
 use crate::algorithm::{self, Outcome};
 use crate::engine::accounting::Account;
@@ -20,9 +20,8 @@ use crate::grid::Grid;
 use crate::interrupt::Interrupt;
 use crate::io::Shaper;
 use crate::job::spec::{Auto, VerifySpec};
-use crate::measure::clock;
 use crate::progress::{Progress, Unit};
-use crate::report::{AttemptId, Phase, Row, Seconds, Status, ValuesWriter, values_path};
+use crate::report::{AttemptId, Phase, Row, Status, ValuesWriter, values_path};
 use crate::storage::device::DeviceFiles;
 
 /// What a repetition has to say besides its row: for the terminal, from child to parent.
@@ -66,10 +65,9 @@ pub fn execute(plan: &JobPlan, run: &PlannedRun, id: &AttemptId, around: Surroun
             row.error = Some(error.to_string());
         }
     }
-    let (user, system) = clock::process_times();
-    row.user_s.get_or_insert(user.into());
-    row.system_s.get_or_insert(system.into());
-    row.max_rss_b = row.max_rss_b.or_else(clock::max_rss_bytes);
+    if row.max_rss_b.is_none() {
+        fill_usage(&mut row);
+    }
     (row, aftermath)
 }
 
@@ -113,7 +111,7 @@ fn resolve(run: &PlannedRun, grid: &Grid, cores: u32) -> Result<Plan, RunError> 
         Auto::Value(columns) => Some(columns),
     };
     let plan = Plan::resolve(&spec.engine, interleave, grid.manifest.ssds, cores)?;
-    plan.check_memory(algorithm::state_bytes(&spec.algorithm, &grid.manifest), spec.engine.memory)?;
+    plan.check_memory(algorithm::state_bytes(&spec.algorithm, grid.manifest.vertices), spec.engine.memory)?;
     Ok(plan)
 }
 
@@ -157,13 +155,8 @@ fn measure(
     around.progress.begin(&format!("{} {}", run.spec.job, run.spec.variant), Some(bytes), Unit::Bytes);
     let account = engine.run(algorithm.as_algorithm());
     around.progress.end();
-    let (user, system) = clock::process_times();
-    row.user_s = Some(user.into());
-    row.system_s = Some(system.into());
-    row.max_rss_b = clock::max_rss_bytes();
-    let account = account?;
-    row.runtime_s = Some(Seconds::from(account.runtime));
-    Ok((account, algorithm.finish()))
+    fill_usage(row);
+    Ok((account?, algorithm.finish()))
 }
 
 /// The ten best, and the best of them in the row.

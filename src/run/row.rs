@@ -8,6 +8,7 @@ use crate::grid::Grid;
 use crate::job::spec::{
     AlgorithmSpec, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PrecisionSpec,
 };
+use crate::measure::{clock, disk};
 use crate::measure::environment::Environment;
 use crate::report::{AttemptId, Digest, Row, Seconds};
 
@@ -41,18 +42,19 @@ pub fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
 }
 
 fn fill_machine(row: &mut Row, plan: &JobPlan, run: &PlannedRun) {
-    let device = run.spec.storage.devices.first().unwrap_or(&plan.data);
-    let machine = Environment::of(device);
+    let machine = Environment::current();
+    let folders = &run.spec.storage.devices;
+    let folders = if folders.is_empty() { std::slice::from_ref(&plan.data) } else { folders };
     row.machine = Some(machine.machine);
     row.cpu_model = machine.cpu_model;
-    row.cores = machine.cores;
+    row.cores = machine.cores.map(|cores| cores as u64);
     row.llc_b = machine.llc_b;
     row.memory_total_b = machine.memory_total_b;
-    row.kernel_release = machine.kernel_release;
-    row.filesystem = machine.filesystem;
-    row.disk_model = machine.disk_model;
-    row.ioc_version = Some(machine.ioc_version);
-    row.git_rev = machine.git_rev;
+    row.kernel_release = some_text(&machine.kernel_release);
+    row.filesystem = disk::of_all(folders, disk::filesystem);
+    row.disk_model = disk::of_all(folders, disk::disk_model);
+    row.ioc_version = Some(machine.ioc_version.to_owned());
+    row.git_rev = machine.git_rev.map(ToOwned::to_owned);
     row.slurm_job = machine.slurm_job;
     row.slurm_node = machine.slurm_node;
 }
@@ -103,6 +105,14 @@ pub fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
     }
     row.balance = account.balance(|thread| thread.compute.as_secs_f64());
     row.edges_balance = account.balance(|thread| thread.edges as f64);
+}
+
+/// What the process has used so far.
+pub fn fill_usage(row: &mut Row) {
+    let times = clock::process_times();
+    row.user_s = times.map(|(user, _)| Seconds(user));
+    row.system_s = times.map(|(_, system)| Seconds(system));
+    row.max_rss_b = Some(clock::max_rss_bytes()).filter(|&bytes| bytes > 0);
 }
 
 /// What came out.

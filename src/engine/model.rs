@@ -1,0 +1,200 @@
+//! The queue protocol under the model checker: the real loops of reading and computing, with an engine that is done
+//! at once, in every interleaving that loom finds within its bound.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release --lib engine::model`
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use loom::model::Builder;
+use loom::thread;
+
+use super::accounting::{ComputeAccount, Outstanding, ReadAccount};
+use super::compute::{Consumer, Filled, PassWork};
+use super::failure::{EngineError, Failure, guarded};
+use super::ioc::{Exchange, FromQueue, Reader};
+use super::pass::{IfOwned, Taken};
+use super::primitives::{AtomicU64, Mutex, Ordering, lock};
+use super::schedule::{Geometry, Request, Schedule};
+use crate::interrupt::Interrupt;
+use crate::io::{Completion, IoEngine, ReadRequest};
+use crate::storage::buffer::{ALIGNMENT, AlignedBuffer};
+
+/// Completes each request at once, the newest first; fails the one of a given number.
+struct AtOnce {
+    done: VecDeque<ReadRequest>,
+    seen: u64,
+    fails: Option<u64>,
+}
+
+impl IoEngine for AtOnce {
+    fn submit(&mut self, requests: &mut Vec<ReadRequest>) -> std::io::Result<()> {
+        self.done.extend(requests.drain(..));
+        Ok(())
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) -> std::io::Result<()> {
+        while let Some(request) = self.done.pop_back() {
+            let result = if self.fails == Some(self.seen) { Err(std::io::ErrorKind::Other.into()) } else { Ok(()) };
+            self.seen += 1;
+            let now = Instant::now();
+            completions.push(Completion { request, submitted: now, completed: now, result });
+        }
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.done.len()
+    }
+
+    fn capacity(&self) -> usize {
+        2
+    }
+}
+
+/// Notes what was computed, and finds a column busy while another thread is in it.
+struct Notes {
+    columns: Vec<Mutex<bool>>,
+    blocks: Mutex<Vec<Request>>,
+    done: Mutex<Vec<usize>>,
+}
+
+impl Consumer for Notes {
+    fn block(&self, block: &Filled, if_owned: IfOwned) -> Result<Taken, EngineError> {
+        let column = &self.columns[block.request.column];
+        let owned = match if_owned {
+            IfOwned::Return => match column.try_lock() {
+                Ok(guard) => guard,
+                Err(_) => return Ok(Taken::Busy),
+            },
+            IfOwned::Wait => lock(column),
+        };
+        lock(&self.blocks).push(block.request);
+        drop(owned);
+        Ok(Taken::Done(1))
+    }
+
+    fn column_done(&self, column: usize) {
+        lock(&self.done).push(column);
+    }
+}
+
+/// Everything that the threads of one model share; leaked, since loom has no scoped threads.
+struct World {
+    exchange: Exchange,
+    failure: Failure,
+    outstanding: Outstanding,
+    interrupt: Interrupt,
+    tickets: AtomicU64,
+}
+
+fn broken(_: &Request, source: std::io::Error) -> EngineError {
+    EngineError::Engine { engine: "test", source }
+}
+
+/// Two columns of two and one blocks, on one device; two compute threads; `passes` passes.
+fn play(passes: u64, blocks: usize, fails: Option<u64>) -> (&'static World, Vec<&'static Notes>) {
+    let block = ALIGNMENT as u64;
+    let geometry = Geometry::new(vec![vec![0..2 * block], vec![2 * block..3 * block]], block, 2);
+    let buffers = (0..blocks).map(|_| AlignedBuffer::new(ALIGNMENT)).collect();
+    let world: &'static World = Box::leak(Box::new(World {
+        exchange: Exchange::new(buffers, Schedule::new(geometry, passes)),
+        failure: Failure::new(),
+        outstanding: Outstanding::new(),
+        interrupt: Interrupt::new(),
+        tickets: AtomicU64::new(0),
+    }));
+    let reader = thread::spawn(move || {
+        let mut reader = Reader {
+            exchange: &world.exchange,
+            io: Box::new(AtOnce { done: VecDeque::new(), seen: 0, fails }),
+            engine: "test",
+            serves: vec![true],
+            depth: 2,
+            batch: 2,
+            outstanding: &world.outstanding,
+            interrupt: &world.interrupt,
+            describe: &broken,
+            advance: &|_| {},
+        };
+        let mut account = ReadAccount::new();
+        guarded(&world.failure, &|| world.exchange.close(), || reader.run(&mut account));
+    });
+    let mut played = Vec::new();
+    for pass in 0..passes {
+        if world.failure.raised() {
+            break;
+        }
+        let notes: &'static Notes = Box::leak(Box::new(Notes {
+            columns: vec![Mutex::new(false), Mutex::new(false)],
+            blocks: Mutex::new(Vec::new()),
+            done: Mutex::new(Vec::new()),
+        }));
+        let work: &'static PassWork<'static> =
+            Box::leak(Box::new(PassWork::new(notes, world.exchange.schedule.geometry())));
+        world.tickets.store(world.exchange.schedule.requests_per_pass(), Ordering::Relaxed);
+        world.exchange.schedule.open(pass + 2);
+        let other = thread::spawn(move || compute(world, work, pass));
+        compute(world, work, pass);
+        other.join().unwrap();
+        played.push(notes);
+    }
+    world.exchange.close();
+    reader.join().unwrap();
+    (world, played)
+}
+
+fn compute(world: &'static World, work: &'static PassWork<'static>, pass: u64) {
+    let mut source = FromQueue {
+        exchange: &world.exchange,
+        pass,
+        tickets: &world.tickets,
+        interrupt: &world.interrupt,
+    };
+    let mut account = ComputeAccount::default();
+    guarded(&world.failure, &|| world.exchange.close(), || work.drive(&mut source, &mut account));
+}
+
+fn check(test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.max_branches = 100_000;
+    builder.check(test);
+}
+
+#[test]
+fn every_block_of_every_pass_is_computed_once_in_its_pass() {
+    check(|| {
+        let (world, played) = play(2, 2, None);
+        assert!(world.failure.take().is_none());
+        for (pass, notes) in played.iter().enumerate() {
+            let mut blocks = lock(&notes.blocks).clone();
+            blocks.sort_by_key(|request| request.offset);
+            let offsets: Vec<_> = blocks.iter().map(|request| request.offset / ALIGNMENT as u64).collect();
+            assert_eq!(offsets, [0, 1, 2]);
+            assert!(blocks.iter().all(|request| request.pass == pass as u64));
+            let mut columns = lock(&notes.done).clone();
+            columns.sort_unstable();
+            assert_eq!(columns, [0, 1]);
+        }
+    });
+}
+
+#[test]
+fn a_failed_read_ends_every_thread() {
+    for fails in 0..3 {
+        check(move || {
+            let (world, _) = play(1, 2, Some(fails));
+            assert!(matches!(world.failure.take(), Some(EngineError::Engine { .. })));
+        });
+    }
+}
+
+#[test]
+fn one_block_is_enough_to_get_on() {
+    check(|| {
+        let (world, played) = play(1, 1, None);
+        assert!(world.failure.take().is_none());
+        assert_eq!(lock(&played[0].blocks).len(), 3);
+    });
+}
