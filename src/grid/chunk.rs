@@ -3,11 +3,16 @@
 //! the block size imports nothing again.
 
 use bytemuck::{Pod, Zeroable};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::manifest::WeightKind;
 
 /// Bytes of a chunk, header included.
 pub const CHUNK: usize = 32 * 1024;
 /// Bytes of its header.
 pub const HEADER: usize = size_of::<ChunkHeader>();
+/// Bytes behind the header, for edges and padding.
+pub const PAYLOAD: usize = CHUNK - HEADER;
 /// `IOC1`, little endian.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"IOC1");
 
@@ -43,3 +48,62 @@ pub struct ChunkHeader {
 }
 
 const _: () = assert!(HEADER == 64);
+
+impl ChunkHeader {
+    /// What [`Self::checksum`] must be for this header and payload.
+    pub fn checksum_over(&self, payload: &[u8]) -> u64 {
+        let mut hasher = Xxh3::new();
+        hasher.update(bytemuck::bytes_of(&Self { checksum: 0, ..*self }));
+        hasher.update(payload);
+        hasher.digest()
+    }
+}
+
+/// An edge without weight: 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct RawEdge {
+    /// Source, less the chunk's base.
+    pub source: u32,
+    /// Destination, less the column's first vertex.
+    pub destination: u32,
+}
+
+/// An edge whose weight is an f32: 12 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct RawEdgeF32 {
+    /// Source, less the chunk's base.
+    pub source: u32,
+    /// Destination, less the column's first vertex.
+    pub destination: u32,
+    /// Weight.
+    pub weight: f32,
+}
+
+/// An edge whose weight needs an f64: 16 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct RawEdgeF64 {
+    /// Source, less the chunk's base.
+    pub source: u32,
+    /// Destination, less the column's first vertex.
+    pub destination: u32,
+    /// Weight.
+    pub weight: f64,
+}
+
+impl WeightKind {
+    /// Bytes of a stored edge.
+    pub fn edge_bytes(self) -> usize {
+        size_of::<RawEdge>() + self.bytes()
+    }
+
+    /// Edges of a full chunk.
+    pub fn edges_per_chunk(self) -> u64 {
+        (PAYLOAD / self.edge_bytes()) as u64
+    }
+}
+
+const _: () = assert!(size_of::<RawEdge>() == 8 && size_of::<RawEdgeF32>() == 12);
+const _: () = assert!(size_of::<RawEdgeF64>() == 16);

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::storage::stripe::Stripes;
+
+use super::chunk::CHUNK;
+
 /// Version of the on-disk format; a grid of another version is built anew.
 pub const FORMAT: u32 = 1;
 
@@ -86,7 +90,8 @@ pub struct Manifest {
     /// Wrapping sum of all edges' digests, mixed with the vertex count: the data set's checksum, the same for
     /// every layout.
     pub dataset_checksum: u64,
-    /// Largest |weight|; 1 where there are none.
+    /// Largest |weight|; 1 where there are none. A string in the file, because JSON readers may round numbers.
+    #[serde(with = "exact")]
     pub max_abs_weight: f64,
     /// Largest, over destinations, of the sum of `ceil(2^32 |w| / max_abs_weight)`.
     pub max_in_weight: u64,
@@ -98,8 +103,59 @@ pub struct Manifest {
     pub degrees_checksum: u64,
     /// xxh3 of `ids.bin` (original id of every vertex, u64 little endian, ascending); absent where ids are dense.
     pub ids_checksum: Option<u64>,
-    /// Seconds the import took.
+    /// Seconds the import took, in whole milliseconds.
     pub import_s: f64,
     /// Peak memory of the importing process, bytes.
     pub import_max_rss_b: u64,
+    /// xxh3 of this manifest as JSON with this field zero, so that a damaged one is told from a valid one.
+    pub checksum: u64,
+}
+
+impl Manifest {
+    /// Chunks of the whole grid.
+    pub fn chunks(&self) -> u64 {
+        self.columns.last().map_or(0, |column| column.first_chunk + column.chunks)
+    }
+
+    /// How the chunks are dealt to the devices.
+    pub fn stripes(&self) -> Stripes {
+        Stripes::new(self.ssds, self.stripe)
+    }
+
+    /// The JSON to write, its checksum set.
+    pub(super) fn to_json(&self) -> serde_json::Result<String> {
+        let sealed = Self { checksum: self.expected_checksum()?, ..self.clone() };
+        serde_json::to_string_pretty(&sealed)
+    }
+
+    /// The manifest in `text`, or `None` where it is of another format or damaged. Neither is an error: such a grid
+    /// is not there, and is built anew.
+    pub(super) fn from_json(text: &str) -> Option<Self> {
+        let manifest: Self = serde_json::from_str(text).ok()?;
+        let intact = manifest.expected_checksum().is_ok_and(|checksum| checksum == manifest.checksum);
+        let striped = manifest.ssds > 0
+            && manifest.stripe > 0
+            && manifest.stripe.is_multiple_of(CHUNK as u64)
+            && manifest.part_bytes.len() == manifest.ssds as usize;
+        (intact && striped && manifest.format == FORMAT).then_some(manifest)
+    }
+
+    fn expected_checksum(&self) -> serde_json::Result<u64> {
+        let open = Self { checksum: 0, ..self.clone() };
+        Ok(xxhash_rust::xxh3::xxh3_64(serde_json::to_string(&open)?.as_bytes()))
+    }
+}
+
+/// An f64 as the shortest string that parses to the same bits.
+mod exact {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
 }

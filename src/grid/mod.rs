@@ -1,4 +1,37 @@
-//! The on-disk grid.
+//! The on-disk grid: edges cut into *columns* (ranges of destinations of even work), inside a column sorted by
+//! source windows, packed into self-contained chunks, striped over the devices.
+//!
+//! [`build`] imports an [`EdgeSource`](crate::dataset::EdgeSource) in external memory, [`open`] finds what was
+//! built, [`BlockView`] reads a run of chunks that lies in memory, [`EdgeReader`] all edges one after the other,
+//! [`verify`] checks every byte. A grid exists exactly when its manifest does: it is written last.
 
+pub mod block;
 pub mod chunk;
+mod columns;
+pub mod digest;
+mod error;
+mod files;
+mod import;
+pub mod inventory;
+mod lock;
 pub mod manifest;
+mod open;
+mod parallel;
+pub mod paths;
+mod reader;
+mod verify;
+
+pub use block::{BlockView, Chunk, ChunkError, ChunkFault, Expectation, RawEdges};
+pub use error::GridError;
+pub use import::build;
+pub use inventory::{Collected, Layout, gc, list, remove};
+pub use open::{Grid, Ids, open};
+pub use paths::{GridPaths, LayoutRequest, layout_key};
+pub use reader::EdgeReader;
+pub use verify::{Verified, verify};
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("chunks are little endian and read in place, so the host must be little endian too");

@@ -1,0 +1,336 @@
+//! A run of chunks in memory, as a request reads it: checks each chunk against what must lie there, and hands out
+//! its edges in place. After the checks a kernel may index by any source and destination without fear.
+
+use crate::storage::stripe::Stripes;
+
+use super::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC, PAYLOAD, RawEdge, RawEdgeF32, RawEdgeF64};
+use super::digest::digest;
+use super::manifest::{Column, Encoding, Manifest, WeightKind};
+
+/// What must lie at a place of a device's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expectation {
+    grid_id: u64,
+    weights: WeightKind,
+    vertices: u64,
+    stripes: Stripes,
+    column: u32,
+    first_vertex: u64,
+    width: u64,
+    device: usize,
+    offset: u64,
+}
+
+impl Expectation {
+    /// What lies at byte `offset` (a multiple of the chunk) of `device`, within the extent of `column` there.
+    ///
+    /// # Panics
+    /// Where there is no such column.
+    pub fn new(manifest: &Manifest, column: u32, device: usize, offset: u64) -> Self {
+        let Column { first_vertex, end_vertex, .. } = manifest.columns[column as usize];
+        Self {
+            grid_id: manifest.grid_id,
+            weights: manifest.weights,
+            vertices: manifest.vertices,
+            stripes: manifest.stripes(),
+            column,
+            first_vertex,
+            width: end_vertex - first_vertex,
+            device,
+            offset,
+        }
+    }
+
+    /// The same column and device, `bytes` further on.
+    fn skip(&self, bytes: usize) -> Self {
+        Self { offset: self.offset + bytes as u64, ..*self }
+    }
+
+    /// Number of the chunk at the offset.
+    fn sequence(&self) -> u64 {
+        position(self.stripes, self.device, self.offset) / CHUNK as u64
+    }
+
+    /// The chunk in `bytes`, if it is the one that must lie here.
+    pub(super) fn check<'a>(&self, bytes: &'a [u8]) -> Result<Chunk<'a>, ChunkError> {
+        check(bytes, self).map_err(|fault| self.error(fault))
+    }
+
+    fn error(&self, fault: ChunkFault) -> ChunkError {
+        let (device, offset, column) = (self.device, self.offset, self.column);
+        ChunkError { sequence: self.sequence(), column, device, offset, fault }
+    }
+}
+
+/// Logical position of a byte of a device's file: the inverse of [`Stripes::locate`].
+pub fn position(stripes: Stripes, device: usize, offset: u64) -> u64 {
+    // From the start of a stripe, its rest is all of it.
+    let stripe = stripes.rest_of_stripe(0);
+    let row = offset / stripe;
+    (row * stripes.devices() as u64 + device as u64) * stripe + offset % stripe
+}
+
+/// A chunk that is not what must lie at its place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "chunk {sequence} (column {column}) at byte {offset} of device {device} is damaged: {fault}; verify the \
+     device, remove the layout and import the data set again"
+)]
+pub struct ChunkError {
+    /// Number of the chunk that must lie there.
+    pub sequence: u64,
+    /// Its column.
+    pub column: u32,
+    /// The device.
+    pub device: usize,
+    /// Byte offset in the device's file.
+    pub offset: u64,
+    /// What is wrong.
+    pub fault: ChunkFault,
+}
+
+/// What is wrong with a chunk.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChunkFault {
+    /// A block that ends within a chunk.
+    #[error("it is cut off after {found} of {CHUNK} bytes")]
+    Cut {
+        /// Bytes there are.
+        found: usize,
+    },
+    /// Memory that edges cannot be read from in place.
+    #[error("its memory is not aligned to 8 bytes, which is a fault of the program")]
+    Alignment,
+    /// No chunk, or that of another build.
+    #[error("its {field} is {found:#x}, expected {expected:#x}")]
+    Field {
+        /// Field of the header.
+        field: &'static str,
+        /// What is there.
+        found: u64,
+        /// What must be there.
+        expected: u64,
+    },
+    /// Sizes that contradict each other.
+    #[error("it claims {edges} edges in {payload} bytes, where an edge takes {edge_bytes} and a payload at most {PAYLOAD}")]
+    Payload {
+        /// Edges of the header.
+        edges: u32,
+        /// Bytes of the header.
+        payload: u32,
+        /// Bytes of an edge.
+        edge_bytes: usize,
+    },
+    /// A source beyond the last vertex.
+    #[error("it has a source {found}, where there are {vertices} vertices")]
+    Source {
+        /// Largest source.
+        found: u64,
+        /// Vertices of the graph.
+        vertices: u64,
+    },
+    /// A destination beyond the column.
+    #[error("it has a destination {found}, where the column has {width} vertices")]
+    Destination {
+        /// Largest destination, relative to the column.
+        found: u32,
+        /// Vertices of the column.
+        width: u64,
+    },
+    /// Something behind the payload.
+    #[error("byte {at} behind its payload is not zero")]
+    Padding {
+        /// Position in the padding.
+        at: usize,
+    },
+}
+
+/// The edges of a chunk, in place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RawEdges<'a> {
+    /// Every weight is 1.
+    Unit(&'a [RawEdge]),
+    /// f32 weights.
+    F32(&'a [RawEdgeF32]),
+    /// f64 weights.
+    F64(&'a [RawEdgeF64]),
+}
+
+impl RawEdges<'_> {
+    /// Largest source and largest destination, as stored; zeros where there are none.
+    fn maxima(self) -> (u32, u32) {
+        fn over(ids: impl Iterator<Item = (u32, u32)>) -> (u32, u32) {
+            ids.fold((0, 0), |(source, destination), (s, d)| (source.max(s), destination.max(d)))
+        }
+        match self {
+            Self::Unit(edges) => over(edges.iter().map(|edge| (edge.source, edge.destination))),
+            Self::F32(edges) => over(edges.iter().map(|edge| (edge.source, edge.destination))),
+            Self::F64(edges) => over(edges.iter().map(|edge| (edge.source, edge.destination))),
+        }
+    }
+}
+
+/// A checked chunk: every source (with the base) is below the number of vertices, every destination below the
+/// column's width.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Chunk<'a> {
+    /// The header.
+    pub header: ChunkHeader,
+    /// Added to every source.
+    pub source_base: u64,
+    /// Added to every destination: the column's first vertex.
+    pub first_vertex: u64,
+    /// The edges.
+    pub edges: RawEdges<'a>,
+}
+
+impl Chunk<'_> {
+    /// Calls `visit(source, destination, weight)` for every edge, with dense ids. For verifiers and exports: a
+    /// kernel matches [`Self::edges`] once and loops over the slice.
+    pub fn for_each(&self, mut visit: impl FnMut(u64, u64, f64)) {
+        let source = |stored: u32| self.source_base + u64::from(stored);
+        let target = |stored: u32| self.first_vertex + u64::from(stored);
+        match self.edges {
+            RawEdges::Unit(edges) => {
+                for edge in edges {
+                    visit(source(edge.source), target(edge.destination), 1.0);
+                }
+            }
+            RawEdges::F32(edges) => {
+                for edge in edges {
+                    visit(source(edge.source), target(edge.destination), f64::from(edge.weight));
+                }
+            }
+            RawEdges::F64(edges) => {
+                for edge in edges {
+                    visit(source(edge.source), target(edge.destination), edge.weight);
+                }
+            }
+        }
+    }
+
+    /// The digest recomputed from the edges: what the header's `digest` must be.
+    pub fn digest(&self) -> u64 {
+        let mut sum = 0_u64;
+        self.for_each(|source, target, weight| sum = sum.wrapping_add(digest(source, target, weight.to_bits())));
+        sum
+    }
+}
+
+/// Chunks of one column that follow each other in one device's file. Iterates over `Result<Chunk, ChunkError>`;
+/// after an error it ends.
+#[derive(Debug, Clone)]
+pub struct BlockView<'a> {
+    rest: &'a [u8],
+    expect: Expectation,
+}
+
+impl<'a> BlockView<'a> {
+    /// A view of `bytes`, aligned to 8 bytes, which were read from the place that `expect` names.
+    pub fn new(bytes: &'a [u8], expect: Expectation) -> Self {
+        Self { rest: bytes, expect }
+    }
+}
+
+impl<'a> Iterator for BlockView<'a> {
+    type Item = Result<Chunk<'a>, ChunkError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (bytes, rest) = self.rest.split_at(CHUNK.min(self.rest.len()));
+        let chunk = self.expect.check(bytes);
+        self.rest = if chunk.is_ok() { rest } else { &[] };
+        self.expect = self.expect.skip(CHUNK);
+        Some(chunk)
+    }
+}
+
+fn check<'a>(bytes: &'a [u8], expect: &Expectation) -> Result<Chunk<'a>, ChunkFault> {
+    if bytes.len() != CHUNK {
+        return Err(ChunkFault::Cut { found: bytes.len() });
+    }
+    let (head, body) = bytes.split_at(HEADER);
+    let header: ChunkHeader = bytemuck::pod_read_unaligned(head);
+    check_fields(&header, expect)?;
+    let edge_bytes = expect.weights.edge_bytes();
+    let (edges, payload) = (header.edges, header.payload);
+    if payload as usize > PAYLOAD || u64::from(edges) * edge_bytes as u64 != u64::from(payload) {
+        return Err(ChunkFault::Payload { edges, payload, edge_bytes });
+    }
+    let body = &body[..payload as usize];
+    equal("checksum", header.checksum, header.checksum_over(body))?;
+    let edges = match expect.weights {
+        WeightKind::Unit => bytemuck::try_cast_slice(body).map(RawEdges::Unit),
+        WeightKind::F32 => bytemuck::try_cast_slice(body).map(RawEdges::F32),
+        WeightKind::F64 => bytemuck::try_cast_slice(body).map(RawEdges::F64),
+    }
+    .map_err(|_| ChunkFault::Alignment)?;
+    check_ids(&header, edges, expect)?;
+    let (source_base, first_vertex) = (header.source_base, expect.first_vertex);
+    Ok(Chunk { header, source_base, first_vertex, edges })
+}
+
+fn check_fields(header: &ChunkHeader, expect: &Expectation) -> Result<(), ChunkFault> {
+    equal("magic number", header.magic.into(), MAGIC.into())?;
+    equal("grid id", header.grid_id, expect.grid_id)?;
+    equal("number", header.sequence, expect.sequence())?;
+    equal("column", header.column.into(), expect.column.into())?;
+    equal("encoding", header.encoding.into(), Encoding::Raw as u64)?;
+    equal("weight size", header.weight_bytes.into(), expect.weights.bytes() as u64)?;
+    equal("reserved field", header.reserved.into(), 0)
+}
+
+fn equal(field: &'static str, found: u64, expected: u64) -> Result<(), ChunkFault> {
+    if found == expected { Ok(()) } else { Err(ChunkFault::Field { field, found, expected }) }
+}
+
+/// A chunk with a right checksum was written by `ioc` as it is; still, a kernel indexes by these ids, and a
+/// manifest may be paired with the wrong chunk by a fault of the program. One pass in the cache is cheap.
+fn check_ids(header: &ChunkHeader, edges: RawEdges<'_>, expect: &Expectation) -> Result<(), ChunkFault> {
+    if header.edges == 0 {
+        return Ok(());
+    }
+    let (source, destination) = edges.maxima();
+    let source = header.source_base.saturating_add(u64::from(source));
+    if source >= expect.vertices {
+        return Err(ChunkFault::Source { found: source, vertices: expect.vertices });
+    }
+    if u64::from(destination) >= expect.width {
+        return Err(ChunkFault::Destination { found: destination, width: expect.width });
+    }
+    Ok(())
+}
+
+/// Whether a chunk's bytes behind the payload, which no checksum covers, are zero as they were written.
+pub(super) fn check_padding(bytes: &[u8], header: &ChunkHeader, expect: &Expectation) -> Result<(), ChunkError> {
+    let padding = &bytes[HEADER + header.payload as usize..];
+    match padding.iter().position(|&byte| byte != 0) {
+        None => Ok(()),
+        Some(at) => Err(expect.error(ChunkFault::Padding { at })),
+    }
+}
+
+/// Recomputes the digest, which readers trust because the checksum covers it.
+pub(super) fn check_digest(chunk: &Chunk<'_>, expect: &Expectation) -> Result<(), ChunkError> {
+    equal("digest", chunk.header.digest, chunk.digest()).map_err(|fault| expect.error(fault))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn position_is_the_inverse_of_locate() {
+        for devices in 1..5 {
+            for stripe in [1, 3, 8] {
+                let stripes = Stripes::new(devices, stripe);
+                for logical in 0..200 {
+                    let (device, offset) = stripes.locate(logical);
+                    assert_eq!(position(stripes, device, offset), logical);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What can be wrong with a grid or its import. Causes are printed inside the message and not chained, so that
+//! no printer shows them twice.
+
+use std::path::{Path, PathBuf};
+
+use crate::dataset::DatasetError;
+
+use super::block::ChunkError;
+
+/// An error of a grid: a whole sentence that names the file, what was found and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum GridError {
+    /// Ctrl-C or SIGTERM.
+    #[error("interrupted")]
+    Interrupted,
+    /// The source of the edges failed.
+    #[error("{0}")]
+    Dataset(DatasetError),
+    /// The operating system refused.
+    #[error("{action} {path} failed: {reason}")]
+    Io {
+        /// What was tried: `writing`, `reading`.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        reason: std::io::Error,
+    },
+    /// A name that would be a bad or dangerous folder name.
+    #[error(
+        "\"{name}\" cannot name a data set: a name begins with a letter or digit and goes on with letters, \
+         digits, '.', '_' and '-'; rename the entry in datasets.toml"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A stripe that would cut chunks.
+    #[error("a stripe of {stripe} bytes is no multiple of the chunk of {chunk} bytes; change storage.stripe")]
+    Stripe {
+        /// `storage.stripe`.
+        stripe: u64,
+        /// Bytes of a chunk.
+        chunk: usize,
+    },
+    /// Devices do not fit `ssds`.
+    #[error(
+        "storage.ssds is {ssds}, but there are {devices} directories in storage.devices; name one for each SSD, \
+         or none"
+    )]
+    Devices {
+        /// `storage.ssds`.
+        ssds: u32,
+        /// Directories.
+        devices: usize,
+    },
+    /// A device that is not there.
+    #[error("{path} of storage.devices is no directory; mount the device, or correct the path")]
+    Device {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The budget does not hold what the import must hold.
+    #[error(
+        "import of {graph} needs at least {} of memory ({purpose}), the budget is {}: raise engine.memory",
+        mib(*.needed), mib(*.budget)
+    )]
+    Memory {
+        /// The source.
+        graph: String,
+        /// What takes so much.
+        purpose: String,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes allowed.
+        budget: u64,
+    },
+    /// More vertices than this version's edges can name.
+    #[error(
+        "{graph} has {vertices} vertices, and this version stores at most {} (2^32); for ids with large gaps in \
+         a binary edge list, give the graph as text, where only the ids seen are vertices",
+        1_u64 << 32
+    )]
+    TooManyVertices {
+        /// The source.
+        graph: String,
+        /// Vertices, which may be 2^64.
+        vertices: u128,
+    },
+    /// An id outside the declared range.
+    #[error(
+        "{graph} has an edge {source_id} -> {target_id}, but its vertices are 0..{vertices} ({rule}); correct \
+         the number of vertices"
+    )]
+    Vertex {
+        /// The source of the edges.
+        graph: String,
+        /// The edge's source.
+        source_id: u64,
+        /// The edge's destination.
+        target_id: u64,
+        /// Number of vertices.
+        vertices: u64,
+        /// Where that number comes from.
+        rule: &'static str,
+    },
+    /// NaN or an infinity.
+    #[error(
+        "{graph} has an edge {source_id} -> {target_id} with the weight {weight}, and a weight must be a finite \
+         number; correct it, or ignore all weights by weights = \"none\""
+    )]
+    Weight {
+        /// The source of the edges.
+        graph: String,
+        /// The edge's source.
+        source_id: u64,
+        /// The edge's destination.
+        target_id: u64,
+        /// The weight.
+        weight: f64,
+    },
+    /// Not the number of edges that the data set promises.
+    #[error(
+        "{graph} has {found} edges, but the data set says edges = {expected}; correct the entry, or fetch the \
+         file again if it was cut short"
+    )]
+    EdgeCount {
+        /// The source.
+        graph: String,
+        /// `edges = N`.
+        expected: u64,
+        /// Edges there are.
+        found: u64,
+    },
+    /// Two reads gave different edges.
+    #[error(
+        "{graph} changed during the import: {first} edges were expected from an earlier read or the reader's \
+         own count, and {second} came; import again when it is complete"
+    )]
+    Changed {
+        /// The source.
+        graph: String,
+        /// Edges expected.
+        first: u64,
+        /// Edges received.
+        second: u64,
+    },
+    /// A vertex with too many out-edges.
+    #[error("{graph} has a vertex (number {vertex} by id) with 2^32 or more out-edges; this version stores fewer")]
+    Degree {
+        /// The source.
+        graph: String,
+        /// Dense index of the vertex.
+        vertex: u64,
+    },
+    /// A vertex with too many in-edges.
+    #[error(
+        "{graph} has a vertex whose in-edges, counted in units of the largest weight, are 2^32 or more; this \
+         version stores fewer"
+    )]
+    InWeight {
+        /// The source.
+        graph: String,
+    },
+    /// A chunk that is not what it should be.
+    #[error("{path}: {error}")]
+    Chunk {
+        /// The device's file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        error: ChunkError,
+    },
+    /// Another file, or a total, that is not what the manifest says.
+    #[error("{path}: {what}; remove the layout and import the data set again")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found, and what was expected.
+        what: String,
+    },
+    /// Somebody imports into the folder at this moment.
+    #[error("data set {dataset} is being imported by another process; wait until it is done")]
+    Busy {
+        /// The data set.
+        dataset: String,
+    },
+}
+
+impl GridError {
+    /// Turns an I/O error into one that says what was tried on which path.
+    pub(super) fn io<'a>(action: &'static str, path: &'a Path) -> impl Fn(std::io::Error) -> Self + 'a {
+        move |reason| Self::Io { action, path: path.to_owned(), reason }
+    }
+}
+
+impl From<DatasetError> for GridError {
+    fn from(error: DatasetError) -> Self {
+        if matches!(error, DatasetError::Interrupted) { Self::Interrupted } else { Self::Dataset(error) }
+    }
+}
+
+/// Bytes for a message, rounded up so that the figure named is one that suffices.
+fn mib(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
+}

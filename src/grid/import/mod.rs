@@ -1,0 +1,273 @@
+//! Import: from a source of edges to a grid, in external memory.
+//!
+//! Three phases: [`survey`] (which vertices there are), [`partition`] (edges to buckets of destinations, spilled)
+//! and [`encode`] (buckets to sorted, checksummed chunks at their places). Nothing is trusted before the manifest
+//! is written, last; whatever ends an import early removes what it made, and what a killed one leaves is removed
+//! by the next import or by [`super::gc`].
+
+mod encode;
+mod ids;
+mod in_weight;
+mod partition;
+mod plan;
+mod sort;
+mod spill;
+mod survey;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use crate::dataset::{Context, EdgeSource};
+use crate::job::spec::GridSpec;
+use crate::storage::stripe::Stripes;
+
+use super::chunk::CHUNK;
+use super::columns::{self, AUTO_SOURCE_WINDOW, Buckets, ColumnRule, DEFAULT_LLC};
+use super::digest::dataset_checksum;
+use super::error::GridError;
+use super::files;
+use super::inventory::erase;
+use super::lock::Lock;
+use super::manifest::{Encoding, FORMAT, Manifest};
+use super::open::{Grid, open};
+use super::paths::{GridPaths, LayoutRequest, MANIFEST};
+
+use encode::{Encoder, Places, Totals};
+use partition::Partition;
+use plan::Budget;
+pub(super) use plan::Limits;
+
+/// Imports a source as the layout that `request` asks for, and returns it.
+///
+/// The process holds at most `memory` bytes (`VmHWM`, with 16 MiB counted for the process itself and 2 MiB for
+/// each thread's reader) or the import is refused with the figure that would do. One import of a data set runs at
+/// a time: others wait, and return the grid where it was built meanwhile. With the same input, memory and threads
+/// the same bytes are written, but for the grid's random number, as long as every range of destinations that is
+/// sorted at once fits the memory; otherwise the order within it may differ, which no result depends on.
+pub fn build(
+    data: &Path,
+    request: &LayoutRequest<'_>,
+    source: &dyn EdgeSource,
+    expected_edges: Option<u64>,
+    memory: u64,
+    context: Context<'_>,
+) -> Result<Grid, GridError> {
+    build_within(data, request, source, expected_edges, memory, Limits::default(), context)
+}
+
+/// [`build`] with lower limits than memory gives.
+pub(super) fn build_within(
+    data: &Path,
+    request: &LayoutRequest<'_>,
+    source: &dyn EdgeSource,
+    expected_edges: Option<u64>,
+    memory: u64,
+    limits: Limits,
+    context: Context<'_>,
+) -> Result<Grid, GridError> {
+    request.check()?;
+    let folder = data.join(request.dataset);
+    files::create_folder(&folder)?;
+    let _lock = Lock::acquire(&folder, request.dataset, context)?;
+    // Whoever had the lock before may have built it.
+    if let Some(grid) = open(data, request)? {
+        return Ok(grid);
+    }
+    let paths = GridPaths::new(data, request)?;
+    erase(&paths.dir, &paths.folders)?;
+    let unfinished = Unfinished(Some(&paths));
+    paths.create()?;
+    let threads = context.threads.max(1);
+    let import = Import {
+        request,
+        source,
+        expected_edges,
+        paths: &paths,
+        budget: Budget { graph: source.describe(), total: memory, threads, limits },
+        context: Context { threads, ..context },
+        started: Instant::now(),
+    };
+    let manifest = import.run()?;
+    let json = manifest.to_json().map_err(|error| GridError::io("writing", &paths.manifest())(error.into()))?;
+    files::replace(&paths.dir, MANIFEST, json.as_bytes())?;
+    unfinished.finished();
+    open(data, request)?.ok_or_else(|| GridError::Damaged {
+        path: paths.manifest(),
+        what: "the grid just built cannot be opened, so somebody else changes these files".to_owned(),
+    })
+}
+
+/// Removes what an import made, unless it ends well.
+struct Unfinished<'a>(Option<&'a GridPaths>);
+
+impl Unfinished<'_> {
+    fn finished(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(paths) = self.0 {
+            // The import failed already, with an error worth more than this one; the rest is for `gc`.
+            let _ = erase(&paths.dir, &paths.folders);
+        }
+    }
+}
+
+/// One import.
+struct Import<'a> {
+    request: &'a LayoutRequest<'a>,
+    source: &'a dyn EdgeSource,
+    expected_edges: Option<u64>,
+    paths: &'a GridPaths,
+    budget: Budget,
+    context: Context<'a>,
+    started: Instant,
+}
+
+impl Import<'_> {
+    fn run(&self) -> Result<Manifest, GridError> {
+        let stage = self.request.dataset;
+        let dir = &self.paths.dir;
+        let survey = survey::survey(self.source, dir, stage, &self.budget, self.context)?;
+        let vertices = survey.ids.vertices();
+        if vertices > 1 << 32 {
+            return Err(GridError::TooManyVertices { graph: self.budget.graph.clone(), vertices: vertices.into() });
+        }
+        let GridSpec { columns, source_window, .. } = *self.request.grid;
+        let rule = ColumnRule::new(columns, vertices, self.budget.threads, DEFAULT_LLC);
+        let buckets = Buckets::new(vertices, rule.count);
+        let scatter = self.budget.scatter(buckets.count(), survey.ids.bytes())?;
+        // Whether the last phase fits is known now, before hours of the second.
+        self.budget.encode(vertices, 1 << buckets.shift, 0, 16)?;
+        let ids_checksum = survey.ids.write(&self.paths.ids())?;
+        let vertex_rule = survey.rule.to_owned();
+        let graph = &self.budget.graph;
+        let partition = partition::partition(survey, graph, buckets, scatter, dir, stage, self.context)?;
+        self.check_count(partition.edges())?;
+        let source_window = source_window.or_else(|| AUTO_SOURCE_WINDOW).max(1);
+        let columns = columns::cut(buckets, &partition.counts, rule);
+        let encoded = self.encode(vertices, &partition, &columns, source_window)?;
+        let Encoded { places, degrees, totals, grid_id, part_bytes } = encoded;
+        let dangling = degrees.iter().filter(|degree| degree.load(Ordering::Relaxed) == 0).count() as u64;
+        let bytes = degrees.iter().map(|degree| degree.load(Ordering::Relaxed).to_le_bytes());
+        let degrees_checksum = files::write_numbers(&self.paths.degrees(), bytes)?;
+        files::sync_folder(dir)?;
+        Ok(Manifest {
+            format: FORMAT,
+            grid_id,
+            dataset: self.request.dataset.to_owned(),
+            fingerprint: self.request.fingerprint.to_owned(),
+            encoding: Encoding::Raw,
+            weights: partition.weights,
+            source_window,
+            ssds: self.request.storage.ssds,
+            stripe: self.request.storage.stripe,
+            vertices,
+            vertex_rule,
+            edges: partition.edges(),
+            dangling,
+            self_loops: totals.self_loops,
+            dataset_checksum: dataset_checksum(totals.digest, vertices),
+            max_abs_weight: partition.max_abs_weight,
+            max_in_weight: totals.max_in_weight,
+            columns: places.columns,
+            part_bytes,
+            degrees_checksum,
+            ids_checksum,
+            import_s: self.started.elapsed().as_millis() as f64 / 1000.0,
+            import_max_rss_b: peak_memory(),
+            checksum: 0,
+        })
+    }
+
+    fn check_count(&self, found: u64) -> Result<(), GridError> {
+        match self.expected_edges {
+            Some(expected) if expected != found => {
+                Err(GridError::EdgeCount { graph: self.budget.graph.clone(), expected, found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Third phase, with the devices' files synced at its end.
+    fn encode(
+        &self,
+        vertices: u64,
+        partition: &Partition,
+        columns: &[std::ops::Range<usize>],
+        source_window: u64,
+    ) -> Result<Encoded, GridError> {
+        let Partition { buckets, ref spill, ref counts, weights, max_abs_weight } = *partition;
+        let edge_bytes = if weights.bytes() == 0 { 8 } else { 16 };
+        let plan = self.budget.encode(vertices, 1 << buckets.shift, spill.list_bytes(), edge_bytes)?;
+        let places = Places::new(buckets, counts, columns, weights, plan);
+        let stripes = Stripes::new(self.request.storage.ssds, self.request.storage.stripe);
+        let bytes = places.chunks() * CHUNK as u64;
+        let part_bytes: Vec<u64> = (0..stripes.devices()).map(|device| stripes.on_device(device, bytes)).collect();
+        let grid_id = random_number()?;
+        let encoder = Encoder {
+            spill,
+            buckets,
+            places: &places,
+            parts: create_parts(&self.paths.parts, &part_bytes)?,
+            stripes,
+            grid_id,
+            weights,
+            max_abs_weight,
+            vertices,
+            source_window,
+            graph: &self.budget.graph,
+            degrees: (0..vertices).map(|_| AtomicU32::new(0)).collect(),
+        };
+        let totals = encoder.run(self.request.dataset, plan, self.context)?;
+        let Encoder { parts, degrees, .. } = encoder;
+        for (file, path) in parts {
+            file.sync_all().map_err(GridError::io("syncing", &path))?;
+            path.parent().map_or(Ok(()), files::sync_folder)?;
+        }
+        Ok(Encoded { places, degrees, totals, grid_id, part_bytes })
+    }
+}
+
+/// What the third phase made.
+struct Encoded {
+    places: Places,
+    degrees: Vec<AtomicU32>,
+    totals: Totals,
+    grid_id: u64,
+    part_bytes: Vec<u64>,
+}
+
+/// Creates the devices' files at their full length.
+fn create_parts(paths: &[PathBuf], bytes: &[u64]) -> Result<Vec<(File, PathBuf)>, GridError> {
+    let create = |(path, &bytes): (&PathBuf, &u64)| {
+        let create = || {
+            let file = File::create(path)?;
+            file.set_len(bytes)?;
+            Ok(file)
+        };
+        Ok((create().map_err(GridError::io("creating", path))?, path.clone()))
+    };
+    paths.iter().zip(bytes).map(create).collect()
+}
+
+fn random_number() -> Result<u64, GridError> {
+    let path = Path::new("/dev/urandom");
+    let mut bytes = [0; 8];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(GridError::io("reading", path))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// `VmHWM` of this process in bytes; 0 where the system does not say.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

@@ -1,0 +1,206 @@
+//! Second phase: every edge, with dense ids, to the bucket of its destination; and what must be known of the
+//! weights before they are stored.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use crate::dataset::{Context, Edge, Summary};
+use crate::grid::columns::Buckets;
+use crate::grid::error::GridError;
+use crate::grid::manifest::WeightKind;
+use crate::grid::parallel::lock;
+
+use super::ids::IdMap;
+use super::plan::ScatterPlan;
+use super::spill::{Form, Spill, Writer, unit_record, weighted_record};
+use super::survey::{Edges, Keep, Survey, read_source, read_spill};
+
+/// Edges in their buckets.
+pub(super) struct Partition {
+    pub(super) buckets: Buckets,
+    pub(super) spill: Spill,
+    /// Edges of each bucket.
+    pub(super) counts: Vec<u64>,
+    pub(super) weights: WeightKind,
+    /// Largest |weight|; 1 where there are none.
+    pub(super) max_abs_weight: f64,
+}
+
+impl Partition {
+    pub(super) fn edges(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+/// What a worker learned of the weights.
+#[derive(Debug, Clone, Copy)]
+struct Weights {
+    max_abs: f64,
+    /// Every weight is an f32, bit for bit.
+    exact_in_f32: bool,
+    any: bool,
+}
+
+impl Weights {
+    const NONE: Self = Self { max_abs: 0.0, exact_in_f32: true, any: false };
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            max_abs: self.max_abs.max(other.max_abs),
+            exact_in_f32: self.exact_in_f32 && other.exact_in_f32,
+            any: self.any || other.any,
+        }
+    }
+
+    fn of(edges: &[Edge]) -> Self {
+        let one = |edge: &Edge| Self {
+            max_abs: edge.weight.abs(),
+            exact_in_f32: f64::from(edge.weight as f32).to_bits() == edge.weight.to_bits(),
+            any: false,
+        };
+        edges.iter().map(one).fold(Self { any: true, ..Self::NONE }, Self::or)
+    }
+
+    /// How to store them. A source that says it is weighted stays so, even if every weight is 1.
+    fn kind(self, summary: Summary) -> WeightKind {
+        match (self.any || summary.weighted, self.exact_in_f32) {
+            (false, _) => WeightKind::Unit,
+            (true, true) => WeightKind::F32,
+            (true, false) => WeightKind::F64,
+        }
+    }
+}
+
+/// Deals all edges into buckets.
+pub(super) fn partition(
+    survey: Survey<'_>,
+    graph: &str,
+    buckets: Buckets,
+    plan: ScatterPlan,
+    folder: &Path,
+    stage: &str,
+    context: Context<'_>,
+) -> Result<Partition, GridError> {
+    let spill = Spill::create(folder, buckets.count())?;
+    let Survey { ids, rule, edges } = survey;
+    let context = Context { threads: plan.threads, ..context };
+    let worker = |_| Mutex::new(Scatter::new(&spill, &ids, buckets, plan.block, graph, rule));
+    let workers: Vec<_> = (0..plan.threads).map(worker).collect();
+    let take = |worker: usize, edges: &[Edge]| lock(&workers[worker]).take(edges);
+    let stage = format!("{stage}: partition");
+    let (summary, expected) = match edges {
+        Edges::Source(source, counted) => {
+            let summary = read_source(source, &stage, context, take)?;
+            (summary, counted.unwrap_or(summary.edges))
+        }
+        Edges::Spilled(edges, summary) => {
+            read_spill(&edges, Keep::Nothing, &stage, context, take)?;
+            (summary, summary.edges)
+        }
+    };
+    let mut weights = Weights::NONE;
+    let mut ones = 0;
+    for worker in &workers {
+        let mut worker = lock(worker);
+        worker.writer.flush()?;
+        weights = weights.or(worker.weights);
+        ones += worker.ones;
+    }
+    drop(workers);
+    let counts: Vec<u64> = (0..buckets.count()).map(|bucket| spill.records(bucket)).collect();
+    let found = counts.iter().sum();
+    if found != expected {
+        return Err(GridError::Changed { graph: graph.to_owned(), first: expected, second: found });
+    }
+    // Edges of weight 1 took the short cut, and count here.
+    let kind = weights.kind(summary);
+    let max_abs_weight = if ones > 0 || found == 0 { weights.max_abs.max(1.0) } else { weights.max_abs };
+    Ok(Partition { buckets, spill, counts, weights: kind, max_abs_weight })
+}
+
+/// One worker's buffers.
+struct Scatter<'a> {
+    writer: Writer<'a>,
+    ids: &'a IdMap,
+    buckets: Buckets,
+    graph: &'a str,
+    rule: &'static str,
+    weights: Weights,
+    /// Edges in batches that were all of weight 1.
+    ones: u64,
+    dense: Vec<(u32, u32)>,
+}
+
+/// Ids mapped at once before they are scattered, so that the look-ups of many overlap.
+const PIECE: usize = 512;
+
+impl<'a> Scatter<'a> {
+    fn new(
+        spill: &'a Spill,
+        ids: &'a IdMap,
+        buckets: Buckets,
+        block: usize,
+        graph: &'a str,
+        rule: &'static str,
+    ) -> Self {
+        let dense = Vec::with_capacity(PIECE);
+        let writer = spill.writer(block);
+        Self { writer, ids, buckets, graph, rule, weights: Weights::NONE, ones: 0, dense }
+    }
+
+    fn take(&mut self, edges: &[Edge]) -> Result<(), GridError> {
+        edges.chunks(PIECE).try_for_each(|edges| self.scatter(edges))
+    }
+
+    fn scatter(&mut self, edges: &[Edge]) -> Result<(), GridError> {
+        self.map(edges)?;
+        let weighted = Form { wide: false, weighted: edges.iter().any(super::spill::is_weighted) };
+        if weighted.weighted {
+            self.weights = self.weights.or(Weights::of(edges));
+            self.check_weights(edges)?;
+        } else {
+            self.ones += edges.len() as u64;
+        }
+        let Self { writer, dense, buckets, .. } = self;
+        if writer.widen(weighted)?.weighted {
+            for (&(source, target), edge) in dense.iter().zip(edges) {
+                writer.append(buckets.of(target), weighted_record(source, target, edge.weight))?;
+            }
+        } else {
+            for &(source, target) in dense.iter() {
+                writer.append(buckets.of(target), unit_record(source, target))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, edges: &[Edge]) -> Result<(), GridError> {
+        self.dense.clear();
+        for edge in edges {
+            let Some(ids) = self.ids.dense(edge.source).zip(self.ids.dense(edge.target)) else {
+                return Err(GridError::Vertex {
+                    graph: self.graph.to_owned(),
+                    source_id: edge.source,
+                    target_id: edge.target,
+                    vertices: self.ids.vertices(),
+                    rule: self.rule,
+                });
+            };
+            self.dense.push(ids);
+        }
+        Ok(())
+    }
+
+    /// Only NaN and infinities are not finite, and the maximum finds infinities, but not NaN: so each is looked at.
+    fn check_weights(&self, edges: &[Edge]) -> Result<(), GridError> {
+        match edges.iter().find(|edge| !edge.weight.is_finite()) {
+            None => Ok(()),
+            Some(&Edge { source, target, weight }) => Err(GridError::Weight {
+                graph: self.graph.to_owned(),
+                source_id: source,
+                target_id: target,
+                weight,
+            }),
+        }
+    }
+}

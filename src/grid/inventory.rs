@@ -1,0 +1,180 @@
+//! What lies in a data directory: listing, removing, cleaning up.
+
+use std::path::{Path, PathBuf};
+
+use super::error::GridError;
+use super::files::{self, is_missing};
+use super::lock::{LOCK_FILE, Lock};
+use super::open::{Grid, read_manifest};
+use super::paths::{GridPaths, MANIFEST, is_dataset_name, is_layout_key, recorded_folders};
+
+/// A layout's folder.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Data set.
+    pub dataset: String,
+    /// Layout key.
+    pub key: String,
+    /// The folder.
+    pub dir: PathBuf,
+    /// The grid; `None` where its import did not end, or something is missing.
+    pub grid: Option<Grid>,
+    /// Bytes of all its files, on all devices.
+    pub bytes: u64,
+}
+
+/// What [`gc`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Layouts removed.
+    pub layouts: u64,
+    /// Bytes freed.
+    pub bytes: u64,
+    /// Data sets left alone because they are being imported.
+    pub busy: Vec<String>,
+}
+
+/// All layouts of a data directory, complete or not, by data set and key. A directory that does not exist has
+/// none; folders that are not ours are passed over.
+pub fn list(data: &Path) -> Result<Vec<Layout>, GridError> {
+    let mut layouts = Vec::new();
+    for dataset in folders(data, is_dataset_name)? {
+        for key in folders(&data.join(&dataset), is_layout_key)? {
+            let dir = data.join(&dataset).join(&key);
+            let grid = found(&dir)?;
+            let bytes = size(&dir)?;
+            layouts.push(Layout { dataset: dataset.clone(), key, dir, grid, bytes });
+        }
+    }
+    Ok(layouts)
+}
+
+/// Removes a layout and returns the bytes freed: 0 where there is none. Not while its data set is imported.
+pub fn remove(data: &Path, dataset: &str, key: &str) -> Result<u64, GridError> {
+    if !is_dataset_name(dataset) || !is_layout_key(key) {
+        return Err(GridError::Name { name: format!("{dataset}/{key}") });
+    }
+    let folder = data.join(dataset);
+    if !folder.is_dir() {
+        return Ok(0);
+    }
+    let Some(lock) = Lock::try_acquire(&folder)? else {
+        return Err(GridError::Busy { dataset: dataset.to_owned() });
+    };
+    let freed = erase(&folder.join(key), &[])?;
+    drop_empty(&folder, lock);
+    Ok(freed)
+}
+
+/// Removes every layout that is not complete, and those that `keep` does not want. Data sets that are being
+/// imported are left alone.
+pub fn gc(data: &Path, keep: impl Fn(&Layout) -> bool) -> Result<Collected, GridError> {
+    let mut collected = Collected::default();
+    for dataset in folders(data, is_dataset_name)? {
+        let folder = data.join(&dataset);
+        if folders(&folder, is_layout_key)?.is_empty() && !folder.join(LOCK_FILE).exists() {
+            continue;
+        }
+        let Some(lock) = Lock::try_acquire(&folder)? else {
+            collected.busy.push(dataset);
+            continue;
+        };
+        for key in folders(&folder, is_layout_key)? {
+            let dir = folder.join(&key);
+            let (grid, bytes) = (found(&dir)?, size(&dir)?);
+            let layout = Layout { dataset: dataset.clone(), key, dir, grid, bytes };
+            if layout.grid.is_none() || !keep(&layout) {
+                collected.bytes += erase(&layout.dir, &[])?;
+                collected.layouts += 1;
+            }
+        }
+        drop_empty(&folder, lock);
+    }
+    Ok(collected)
+}
+
+/// Removes a layout's folder, its folders on devices as recorded, and `more` of those. The manifest goes first: a
+/// removal that is cut short leaves no grid. Outside the data directory only files of edges are removed, and
+/// folders that are empty then.
+pub(super) fn erase(dir: &Path, more: &[PathBuf]) -> Result<u64, GridError> {
+    let freed = size(dir)?;
+    let manifest = dir.join(MANIFEST);
+    match std::fs::remove_file(&manifest) {
+        Ok(()) => files::sync_folder(dir)?,
+        Err(error) if is_missing(&error) => {}
+        Err(error) => return Err(GridError::io("removing", &manifest)(error)),
+    }
+    for folder in recorded_folders(dir).iter().chain(more) {
+        for part in part_files(folder)? {
+            unless_missing(std::fs::remove_file(&part), "removing", &part)?;
+        }
+        // Whatever else somebody put there is theirs, and then the folder stays.
+        let _ = std::fs::remove_dir(folder);
+    }
+    unless_missing(std::fs::remove_dir_all(dir), "removing", dir)?;
+    Ok(freed)
+}
+
+/// Removes a data set's folder if only the lock is left in it. Whoever waits for the lock notices
+/// ([`Lock::try_acquire`]).
+fn drop_empty(folder: &Path, lock: Lock) {
+    let only_lock = |entries: std::fs::ReadDir| {
+        entries.flatten().all(|entry| entry.file_name().to_str() == Some(LOCK_FILE))
+    };
+    if std::fs::read_dir(folder).is_ok_and(only_lock) {
+        let _ = std::fs::remove_file(folder.join(LOCK_FILE));
+        let _ = std::fs::remove_dir(folder);
+    }
+    drop(lock);
+}
+
+fn found(dir: &Path) -> Result<Option<Grid>, GridError> {
+    let Some(manifest) = read_manifest(&GridPaths::recorded(dir.to_owned(), 1))? else { return Ok(None) };
+    let paths = GridPaths::recorded(dir.to_owned(), manifest.ssds);
+    Grid { manifest, paths }.if_complete(true)
+}
+
+/// Bytes of a layout's files.
+fn size(dir: &Path) -> Result<u64, GridError> {
+    let own = walkdir::WalkDir::new(dir).into_iter().flatten().filter_map(|entry| entry.metadata().ok());
+    let mut bytes: u64 = own.filter(std::fs::Metadata::is_file).map(|metadata| metadata.len()).sum();
+    for folder in recorded_folders(dir) {
+        let parts = part_files(&folder)?;
+        bytes += parts.iter().filter_map(|part| part.metadata().ok()).map(|metadata| metadata.len()).sum::<u64>();
+    }
+    Ok(bytes)
+}
+
+/// The files of edges in a folder on a device; none where the device is gone.
+fn part_files(folder: &Path) -> Result<Vec<PathBuf>, GridError> {
+    let is_part =
+        |name: &str| name.strip_prefix("edges-").is_some_and(|rest| rest.strip_suffix(".ioc").is_some());
+    Ok(names(folder)?.into_iter().filter(|name| is_part(name)).map(|name| folder.join(name)).collect())
+}
+
+/// Folders in a folder whose names satisfy `wanted`, sorted.
+fn folders(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<String>, GridError> {
+    let mut names = names(folder)?;
+    names.retain(|name| wanted(name) && folder.join(name).is_dir());
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Names in a folder, which may not exist.
+fn names(folder: &Path) -> Result<Vec<String>, GridError> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if is_missing(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(GridError::io("listing", folder)(error)),
+    };
+    let name = |entry: std::fs::DirEntry| entry.file_name().into_string().ok();
+    let entries: Result<Vec<_>, _> = entries.collect();
+    Ok(entries.map_err(GridError::io("listing", folder))?.into_iter().filter_map(name).collect())
+}
+
+fn unless_missing(result: std::io::Result<()>, action: &'static str, path: &Path) -> Result<(), GridError> {
+    match result {
+        Err(error) if !is_missing(&error) => Err(GridError::io(action, path)(error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,193 @@
+//! Where a layout lies.
+//!
+//! `DATA/<dataset>/<layout key>/` holds the manifest, the degrees and the ids; each device's edges are in
+//! `<device>/<dataset>-<layout key>-<data>/edges-<i>.ioc`, or in `device-<i>/` of the layout's own folder where no
+//! devices are named. `<data>` is a hash of the data directory's path, so that two data directories that share a
+//! device do not share files. `paths.json`, written before anything else, remembers the folders on devices: they
+//! can be removed even when the job that named them is gone.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::job::spec::{Auto, EncodingSpec, GridSpec, StorageSpec};
+
+use super::chunk::CHUNK;
+use super::columns::AUTO_VERSION;
+use super::error::GridError;
+use super::files;
+use super::manifest::{Encoding, FORMAT};
+
+/// Which layout of which data set.
+#[derive(Debug, Clone, Copy)]
+pub struct LayoutRequest<'a> {
+    /// Name in the registry.
+    pub dataset: &'a str,
+    /// Fingerprint of source and reading options.
+    pub fingerprint: &'a str,
+    /// How the edges are laid out.
+    pub grid: &'a GridSpec,
+    /// Where: `ssds`, `stripe` and `devices` count, the rest does not.
+    pub storage: &'a StorageSpec,
+}
+
+impl LayoutRequest<'_> {
+    /// Whether names and sizes are such that a layout can be made of them.
+    pub(super) fn check(&self) -> Result<(), GridError> {
+        if !is_dataset_name(self.dataset) {
+            return Err(GridError::Name { name: self.dataset.to_owned() });
+        }
+        let StorageSpec { stripe, ssds, ref devices, .. } = *self.storage;
+        if stripe == 0 || !stripe.is_multiple_of(CHUNK as u64) {
+            return Err(GridError::Stripe { stripe, chunk: CHUNK });
+        }
+        if ssds == 0 || !(devices.is_empty() || devices.len() == ssds as usize) {
+            return Err(GridError::Devices { ssds, devices: devices.len() });
+        }
+        Ok(())
+    }
+}
+
+/// Name of the layout's folder: `g` and 16 hex digits, a hash of all that decides which bytes are written and
+/// how they are dealt. What is `auto` stays so, with the version of the rules, so that the key is the same on
+/// every machine; paths are no part of it.
+pub fn layout_key(request: &LayoutRequest<'_>) -> String {
+    let encoding = match request.grid.encoding {
+        EncodingSpec::Raw => Encoding::Raw as u16,
+    };
+    let columns = as_written(request.grid.columns);
+    let window = as_written(request.grid.source_window);
+    let StorageSpec { ssds, stripe, .. } = request.storage;
+    let fingerprint = request.fingerprint;
+    let text = format!("{FORMAT}|{fingerprint}|{encoding}|{columns}|{window}|{ssds}|{stripe}");
+    format!("g{:016x}", xxh3_64(text.as_bytes()))
+}
+
+fn as_written<T: std::fmt::Display>(value: Auto<T>) -> String {
+    match value {
+        Auto::Auto => format!("auto{AUTO_VERSION}"),
+        Auto::Value(value) => value.to_string(),
+    }
+}
+
+/// The paths of a layout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GridPaths {
+    /// `DATA/<dataset>/<layout key>`.
+    pub dir: PathBuf,
+    /// One file of edges per device.
+    pub parts: Vec<PathBuf>,
+    /// The layout's folders on devices: none where its parts are below `dir`.
+    pub(super) folders: Vec<PathBuf>,
+}
+
+impl GridPaths {
+    /// The paths that `request` asks for; nothing need be there yet.
+    pub fn new(data: &Path, request: &LayoutRequest<'_>) -> Result<Self, GridError> {
+        request.check()?;
+        let key = layout_key(request);
+        let dir = data.join(request.dataset).join(&key);
+        let home = data.canonicalize().or_else(|_| std::path::absolute(data));
+        let home = home.map_err(GridError::io("resolving", data))?;
+        let home = xxh3_64(home.as_os_str().as_encoded_bytes()) as u32;
+        let folder = format!("{}-{key}-{home:08x}", request.dataset);
+        let folders = request.storage.devices.iter().map(|device| device.join(&folder)).collect();
+        Ok(Self::with_folders(dir, folders, request.storage.ssds))
+    }
+
+    /// The paths of a layout found in a data directory, its folders on devices as `paths.json` says.
+    pub(super) fn recorded(dir: PathBuf, ssds: u32) -> Self {
+        let folders = recorded_folders(&dir);
+        Self::with_folders(dir, folders, ssds)
+    }
+
+    fn with_folders(dir: PathBuf, folders: Vec<PathBuf>, ssds: u32) -> Self {
+        let own = |device: u32| dir.join(format!("device-{device}"));
+        let folder = |device: u32| folders.get(device as usize).cloned().unwrap_or_else(|| own(device));
+        let parts = (0..ssds).map(|device| folder(device).join(format!("edges-{device}.ioc"))).collect();
+        Self { dir, parts, folders }
+    }
+
+    /// The manifest.
+    pub fn manifest(&self) -> PathBuf {
+        self.dir.join(MANIFEST)
+    }
+
+    /// Out-degrees, u32 little endian, one per vertex.
+    pub fn degrees(&self) -> PathBuf {
+        self.dir.join("degrees.bin")
+    }
+
+    /// Original ids, u64 little endian, ascending; there only where ids are not dense.
+    pub fn ids(&self) -> PathBuf {
+        self.dir.join("ids.bin")
+    }
+
+    /// Creates the folders and `paths.json`. A device's own directory must be there already: a missing one is a
+    /// disk that is not mounted, and must not become a folder on another disk.
+    pub(super) fn create(&self) -> Result<(), GridError> {
+        files::create_folder(&self.dir)?;
+        let recorded = Recorded { folders: self.folders.clone() };
+        let json = serde_json::to_vec_pretty(&recorded)
+            .map_err(|error| GridError::io("writing", &self.dir.join(PATHS))(error.into()))?;
+        files::replace(&self.dir, PATHS, &json)?;
+        for folder in &self.folders {
+            let device = folder.parent().unwrap_or(folder);
+            if !device.is_dir() {
+                return Err(GridError::Device { path: device.to_owned() });
+            }
+        }
+        let in_folder = |part: &PathBuf| part.parent().map_or(Ok(()), files::create_folder);
+        self.parts.iter().try_for_each(in_folder)
+    }
+}
+
+/// Name of the file that makes a grid exist.
+pub(super) const MANIFEST: &str = "manifest.json";
+/// Name of the file that remembers folders on devices.
+const PATHS: &str = "paths.json";
+
+/// `paths.json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Recorded {
+    folders: Vec<PathBuf>,
+}
+
+/// Folders on devices of the layout in `dir`. A `paths.json` that is missing or damaged names none; and one that
+/// was tampered with names none but folders that bear this layout's name.
+pub(super) fn recorded_folders(dir: &Path) -> Vec<PathBuf> {
+    let recorded = std::fs::read(dir.join(PATHS)).ok();
+    let recorded: Option<Recorded> = recorded.and_then(|json| serde_json::from_slice(&json).ok());
+    let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let Some((dataset, key)) = dir.parent().and_then(name).zip(name(dir)) else { return Vec::new() };
+    let prefix = format!("{dataset}-{key}-");
+    let is_ours = |folder: &PathBuf| name(folder).is_some_and(|name| name.starts_with(&prefix));
+    recorded.map_or_else(Vec::new, |recorded| recorded.folders.into_iter().filter(is_ours).collect())
+}
+
+/// `[A-Za-z0-9][A-Za-z0-9._-]*`: no separator and no leading dot, so that no path made of it leaves its folder.
+pub(super) fn is_dataset_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+}
+
+/// Whether a folder's name is one that [`layout_key`] makes.
+pub(super) fn is_layout_key(name: &str) -> bool {
+    name.strip_prefix('g').is_some_and(|hex| hex.len() == 16 && hex.chars().all(|c| c.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_leaves_its_folder() {
+        for bad in ["", ".", "..", ".hidden", "-x", "a/b", "a\\b", "a\0b", "ä", "/etc"] {
+            assert!(!is_dataset_name(bad), "{bad:?}");
+        }
+        for good in ["a", "7", "kron-22", "A.b_c-d", "a..b"] {
+            assert!(is_dataset_name(good), "{good:?}");
+        }
+    }
+}

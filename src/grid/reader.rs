@@ -1,0 +1,110 @@
+//! All edges of a grid, one chunk after the other, with plain reads: for verifiers and exports, not for speed.
+
+use std::fs::File;
+
+use crate::storage::buffer::AlignedBuffer;
+
+use super::block::{Chunk, ChunkError, Expectation, check_digest, check_padding};
+use super::chunk::CHUNK;
+use super::error::GridError;
+use super::open::{Grid, read_at};
+
+/// Bytes read at once, at most.
+const RUN: usize = 32 * CHUNK;
+
+/// Reads a range of columns in order; every chunk is checked, its padding too.
+#[derive(Debug)]
+pub struct EdgeReader<'a> {
+    grid: &'a Grid,
+    parts: Vec<File>,
+    buffer: AlignedBuffer,
+    /// Bytes of the buffer that hold chunks, and how many of them were handed out.
+    filled: usize,
+    used: usize,
+    /// Where the buffer was read from.
+    device: usize,
+    offset: u64,
+    column: u32,
+    /// One past the last column to read.
+    end_column: u32,
+    /// Logical position of the next read.
+    position: u64,
+}
+
+impl<'a> EdgeReader<'a> {
+    /// A reader of the whole grid.
+    pub fn new(grid: &'a Grid) -> Result<Self, GridError> {
+        Self::of_columns(grid, 0..grid.manifest.columns.len() as u32)
+    }
+
+    /// A reader of some columns.
+    pub fn of_columns(grid: &'a Grid, columns: std::ops::Range<u32>) -> Result<Self, GridError> {
+        let position = if columns.is_empty() { 0 } else { grid.column_bytes(columns.start).start };
+        Ok(Self {
+            grid,
+            parts: grid.open_parts()?,
+            buffer: AlignedBuffer::new(RUN),
+            filled: 0,
+            used: 0,
+            device: 0,
+            offset: 0,
+            column: columns.start,
+            end_column: columns.end,
+            position,
+        })
+    }
+
+    /// The next chunk, or `None` at the end.
+    pub fn next_chunk(&mut self) -> Result<Option<Chunk<'_>>, GridError> {
+        self.next_checked(|_, _| Ok(()))
+    }
+
+    /// The next chunk, its digest recomputed.
+    pub(super) fn next_verified(&mut self) -> Result<Option<Chunk<'_>>, GridError> {
+        self.next_checked(check_digest)
+    }
+
+    fn next_checked(
+        &mut self,
+        check: impl Fn(&Chunk<'_>, &Expectation) -> Result<(), ChunkError>,
+    ) -> Result<Option<Chunk<'_>>, GridError> {
+        if self.used == self.filled && !self.refill()? {
+            return Ok(None);
+        }
+        let expect = self.grid.expectation(self.column, self.device, self.offset + self.used as u64);
+        let bytes = &self.buffer[self.used..self.used + CHUNK];
+        self.used += CHUNK;
+        let path = &self.grid.paths.parts[self.device];
+        let failed = |error| GridError::Chunk { path: path.clone(), error };
+        let chunk = expect.check(bytes).map_err(failed)?;
+        check_padding(bytes, &chunk.header, &expect).and_then(|()| check(&chunk, &expect)).map_err(failed)?;
+        Ok(Some(chunk))
+    }
+
+    /// Calls `visit(source, destination, weight)` for every edge that is left, with dense ids.
+    pub fn for_each(mut self, mut visit: impl FnMut(u64, u64, f64)) -> Result<(), GridError> {
+        while let Some(chunk) = self.next_chunk()? {
+            chunk.for_each(&mut visit);
+        }
+        Ok(())
+    }
+
+    /// Reads on, within a column and a stripe. False at the end.
+    fn refill(&mut self) -> Result<bool, GridError> {
+        while self.column < self.end_column && self.position == self.grid.column_bytes(self.column).end {
+            self.column += 1;
+        }
+        if self.column == self.end_column {
+            return Ok(false);
+        }
+        let stripes = self.grid.stripes();
+        let left = self.grid.column_bytes(self.column).end - self.position;
+        let len = left.min(stripes.rest_of_stripe(self.position)).min(RUN as u64);
+        (self.device, self.offset) = stripes.locate(self.position);
+        let path = &self.grid.paths.parts[self.device];
+        read_at(&self.parts[self.device], path, &mut self.buffer[..len as usize], self.offset)?;
+        (self.filled, self.used) = (len as usize, 0);
+        self.position += len;
+        Ok(true)
+    }
+}

@@ -1,0 +1,128 @@
+//! No damage goes unnoticed.
+
+use std::fs;
+
+use super::*;
+use crate::grid::chunk::{CHUNK, HEADER};
+use crate::grid::{BlockView, ChunkFault};
+use crate::storage::buffer::AlignedBuffer;
+
+fn small(data: &Path) -> Grid {
+    let pairs = [(900, 3), (3, 900), (5, 5), (3, 900), (1 << 40, 3), (77, 900), (900, 1 << 40)];
+    let mut source = MemorySource::new(VertexSet::Seen, &pairs);
+    source.weighted = true;
+    source.edges[2].weight = 0.25;
+    let mut setup = Setup::default();
+    setup.grid.columns = Auto::Value(2);
+    (setup.storage.ssds, setup.storage.stripe) = (2, CHUNK as u64);
+    setup.build(data, &source).unwrap()
+}
+
+/// Flips each of the bytes in turn and restores it.
+fn with_flipped_bytes(path: &Path, at: impl Iterator<Item = usize>, mut check: impl FnMut(usize)) {
+    let original = fs::read(path).unwrap();
+    for at in at {
+        let mut damaged = original.clone();
+        damaged[at] ^= 1 << (at % 8);
+        fs::write(path, &damaged).unwrap();
+        check(at);
+    }
+    fs::write(path, original).unwrap();
+}
+
+#[test]
+fn every_flipped_byte_of_the_edges_is_found_and_located() {
+    let data = tempfile::tempdir().unwrap();
+    let grid = small(data.path());
+    verify(&grid).unwrap();
+    for (device, part) in grid.paths.parts.iter().enumerate() {
+        let len = fs::metadata(part).unwrap().len() as usize;
+        assert_eq!(len, CHUNK);
+        let bytes = (0..HEADER + 200).chain((HEADER + 200..len).step_by(61)).chain([len - 1]);
+        with_flipped_bytes(part, bytes, |at| match verify(&grid) {
+            Err(GridError::Chunk { path, error }) => {
+                assert_eq!((&path, error.device, error.offset), (part, device, 0), "byte {at}");
+                assert_eq!((error.sequence, error.column), (device as u64, device as u32));
+            }
+            other => panic!("byte {at} of device {device}: {other:?}"),
+        });
+    }
+    verify(&grid).unwrap();
+}
+
+#[test]
+fn every_flipped_byte_of_degrees_and_ids_is_found() {
+    let data = tempfile::tempdir().unwrap();
+    let grid = small(data.path());
+    for path in [grid.paths.degrees(), grid.paths.ids()] {
+        let len = fs::metadata(&path).unwrap().len() as usize;
+        with_flipped_bytes(&path, 0..len, |at| {
+            let found = verify(&grid);
+            assert!(matches!(&found, Err(GridError::Damaged { path: of, .. }) if *of == path), "{at}: {found:?}");
+        });
+    }
+    fs::write(grid.paths.degrees(), []).unwrap();
+    assert!(matches!(grid.degrees(), Err(GridError::Damaged { .. })));
+}
+
+#[test]
+fn a_damaged_manifest_is_no_manifest() {
+    let data = tempfile::tempdir().unwrap();
+    let grid = small(data.path());
+    let find = || crate::grid::list(data.path()).unwrap().remove(0).grid;
+    let json = fs::read_to_string(grid.paths.manifest()).unwrap();
+    // Space between tokens means nothing, and everything else something.
+    let bytes = (0..json.len()).filter(|&at| !json.as_bytes()[at].is_ascii_whitespace());
+    with_flipped_bytes(&grid.paths.manifest(), bytes, |at| assert!(find().is_none(), "byte {at}"));
+    assert_eq!(find().unwrap().manifest, grid.manifest);
+}
+
+#[test]
+fn a_chunk_in_the_wrong_place_or_of_another_build_is_an_error() {
+    let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (grid, other) = (small(data.path()), small(other.path()));
+    let [first, second] = &grid.paths.parts[..] else { panic!("two devices") };
+    let fault = |expected: &str| match verify(&grid) {
+        Err(GridError::Chunk { error, .. }) => match error.fault {
+            ChunkFault::Field { field, .. } => assert_eq!(field, expected),
+            fault => panic!("{fault}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    let original = fs::read(first).unwrap();
+    fs::copy(second, first).unwrap();
+    fault("number");
+    fs::copy(&other.paths.parts[0], first).unwrap();
+    fault("grid id");
+    fs::write(first, original).unwrap();
+    verify(&grid).unwrap();
+}
+
+#[test]
+fn a_block_view_gives_the_chunks_of_a_request_and_stops_at_the_first_fault() {
+    let pairs: Vec<(u64, u64)> = (0..30_000).map(|i| (i % 100, i * 31 % 100)).collect();
+    let mut setup = Setup::default();
+    setup.grid.columns = Auto::Value(1);
+    (setup.storage.ssds, setup.storage.stripe) = (2, 2 * CHUNK as u64);
+    let data = tempfile::tempdir().unwrap();
+    let grid = setup.build(data.path(), &MemorySource::new(VertexSet::Range, &pairs)).unwrap();
+    assert_eq!(grid.manifest.columns[0].chunks, 8);
+    let extent = grid.stripes().extent(1, grid.column_bytes(0));
+    let file = fs::read(&grid.paths.parts[1]).unwrap();
+    assert_eq!(extent, 0..4 * CHUNK as u64);
+    let mut block = AlignedBuffer::new(3 * CHUNK);
+    block.copy_from_slice(&file[CHUNK..]);
+    let expect = grid.expectation(0, 1, CHUNK as u64);
+    let numbers = BlockView::new(&block, expect).map(|chunk| chunk.unwrap().header.sequence);
+    // Device 1 has the stripes 1 and 3: chunks 2, 3, 6, 7.
+    assert!(numbers.eq([3, 6, 7]));
+    block[CHUNK + 100] ^= 1;
+    let results: Vec<_> = BlockView::new(&block, expect).collect();
+    assert_eq!(results.len(), 2);
+    let error = results[1].clone().unwrap_err();
+    assert_eq!((error.sequence, error.offset), (6, 2 * CHUNK as u64));
+    let cut = BlockView::new(&block[..CHUNK / 2], expect).next().unwrap();
+    assert_eq!(cut.unwrap_err().fault, ChunkFault::Cut { found: CHUNK / 2 });
+    let misaligned = BlockView::new(&file[CHUNK + 4..2 * CHUNK + 4], expect).next().unwrap();
+    assert!(misaligned.is_err());
+}
