@@ -1,12 +1,41 @@
 //! Data sets: where edges come from, before they are a grid. One file per format or generator; each is an
 //! [`EdgeSource`], which hands out batches of edges with the ids of the file, in parallel where the format allows.
+//! A reader refuses whatever it does not understand: a graph that lacks edges is worse than none.
+//!
+//! Sources: [`kronecker`] generates; `text` reads SNAP-like lines, plain or `gzip`; `gridgraph` reads binary
+//! records; `mirrored` turns any of them undirected. `workers` is the threads of all of them.
 
 use crate::interrupt::Interrupt;
+use crate::job::spec::{DatasetSpec, SourceSpec, WeightsSpec};
 use crate::progress::{Progress, Unit};
 
+mod blocks;
+mod digest;
 mod error;
+mod file;
+mod fingerprint;
+mod format;
+mod gridgraph;
+mod gzip;
+pub mod kronecker;
+mod line;
+mod mirrored;
+mod quadrants;
+mod text;
+mod workers;
 
-pub use error::DatasetError;
+#[cfg(test)]
+mod tests;
+
+pub use error::{DatasetError, LineFault};
+pub use fingerprint::fingerprint;
+
+use file::SourceFile;
+use format::Layout;
+use gridgraph::{GridGraphSource, Record};
+use kronecker::KroneckerSource;
+use mirrored::Mirrored;
+use text::TextSource;
 
 /// One arc, as the file gives it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,4 +99,41 @@ pub trait EdgeSource: Sync {
     fn size(&self) -> (Option<u64>, Unit);
     /// Hands every edge to the sink. Errors name file, line or offset, what was found and what was expected.
     fn read(&self, context: Context<'_>, sink: &Sink<'_>) -> Result<Summary, DatasetError>;
+}
+
+/// The edges of a data set. Looks at the file's first bytes at most; what is wrong further in, [`EdgeSource::read`]
+/// finds. Errors: a file that is not there, not regular or not readable, or whose content is not of its format, and
+/// parameters that no generator can follow.
+pub fn open(spec: &DatasetSpec) -> Result<Box<dyn EdgeSource>, DatasetError> {
+    let source = match &spec.source {
+        SourceSpec::Kronecker(kronecker) => {
+            let mut kronecker = *kronecker;
+            kronecker.weights &= spec.weights == WeightsSpec::Auto;
+            Box::new(KroneckerSource::new(&spec.name, kronecker, spec.vertices)?)
+        }
+        SourceSpec::File { path, format, .. } => {
+            let file = SourceFile::open(path)?;
+            let layout = format::layout(&file, *format)?;
+            open_file(file, layout, spec)?
+        }
+    };
+    Ok(if spec.directed { source } else { Box::new(Mirrored::new(source)) })
+}
+
+fn open_file(file: SourceFile, layout: Layout, spec: &DatasetSpec) -> Result<Box<dyn EdgeSource>, DatasetError> {
+    let DatasetSpec { vertices, weights, skip_lines, .. } = *spec;
+    let text = |file, gzip| Box::new(TextSource::new(file, gzip, vertices, weights, skip_lines));
+    Ok(match layout {
+        Layout::Text => text(file, false),
+        Layout::GzipText => text(file, true),
+        Layout::Pairs { weight, text } => {
+            let path = file.path().to_path_buf();
+            let record = Record { has_weight: weight, use_weight: weights == WeightsSpec::Auto };
+            let source = GridGraphSource::new(file, vertices, record, text)?;
+            if skip_lines > 0 {
+                return Err(DatasetError::SkipLinesOfBinary { path });
+            }
+            Box::new(source)
+        }
+    })
 }

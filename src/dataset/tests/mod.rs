@@ -1,0 +1,1 @@
+//! Tests of the data sets as their users see them.
