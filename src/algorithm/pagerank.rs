@@ -12,9 +12,9 @@ use super::exact::{Quantum, Total, result_checksum};
 use super::sums::{ColumnSums, Sums, split};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
-use crate::grid::{BlockView, ChunkError, EdgeReader, Grid};
+use crate::grid::{BlockView, ChunkError, Grid};
 use crate::grid::manifest::Column;
-use super::verify::Verdict;
+use super::verify::{Verdict, each_edge};
 use crate::interrupt::Interrupt;
 use crate::job::spec::{DanglingSpec, InitSpec, PagerankSpec, PrecisionSpec};
 
@@ -275,7 +275,7 @@ pub(crate) fn reference(
         let lost: f64 = ranks.iter().zip(&degrees).filter(|(_, degree)| **degree == 0).map(|(rank, _)| rank).sum();
         let spread = if spec.dangling == DanglingSpec::Spread { lost / n } else { 0.0 };
         let mut sums = vec![0.0; degrees.len()];
-        EdgeReader::new(grid).for_each(interrupt, |source, target, _| {
+        each_edge(grid, interrupt, |source, target, _| {
             sums[target as usize] += ranks[source as usize] / f64::from(degrees[source as usize]);
         })?;
         for (rank, sum) in ranks.iter_mut().zip(sums) {

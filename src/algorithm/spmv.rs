@@ -10,12 +10,12 @@ use super::exact::{Quantum, result_checksum};
 use super::sums::{ColumnSums, Sums, split};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
-use crate::grid::{BlockView, ChunkError, EdgeReader, Grid};
+use crate::grid::{BlockView, ChunkError, Grid};
 use crate::grid::manifest::{Column, Manifest};
 use crate::interrupt::Interrupt;
 use crate::job::spec::SpmvSpec;
 
-use super::verify::Verdict;
+use super::verify::{Verdict, each_edge};
 
 /// Bytes kept per vertex: x, the sum, y.
 pub const STATE_BYTES_PER_VERTEX: u64 = 24;
@@ -123,7 +123,7 @@ pub(crate) const REFERENCE_BYTES_PER_VERTEX: u64 = 16;
 pub(crate) fn reference(spec: &SpmvSpec, grid: &Grid, interrupt: &Interrupt) -> Result<Vec<f64>, SetupError> {
     let x = super::vector::read(spec.x.as_deref(), grid)?;
     let mut y = vec![0.0; x.len()];
-    EdgeReader::new(grid).for_each(interrupt, |source, target, weight| {
+    each_edge(grid, interrupt, |source, target, weight| {
         y[target as usize] += weight * x[source as usize];
     })?;
     Ok(y)
@@ -138,7 +138,7 @@ pub(crate) fn invariants(
 ) -> Result<Verdict, SetupError> {
     let x = super::vector::read(spec.x.as_deref(), grid)?;
     let (mut expected, mut absolute) = (0.0, 0.0);
-    EdgeReader::new(grid).for_each(interrupt, |source, _, weight| {
+    each_edge(grid, interrupt, |source, _, weight| {
         let product = weight * x[source as usize];
         expected += product;
         absolute += product.abs();

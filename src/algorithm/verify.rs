@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::{Outcome, pagerank, spmv};
 use crate::algorithm::SetupError;
-use crate::grid::Grid;
+use crate::grid::{EdgeReader, Grid, GridError};
 use crate::interrupt::Interrupt;
 use crate::job::spec::AlgorithmSpec;
 
@@ -63,6 +63,22 @@ pub fn verify(
         (AlgorithmSpec::Spmv(spec), Some(y)) => spmv::invariants(spec, grid, y, interrupt),
         (_, None) => Ok(Verdict::Failed("the run left no values".to_owned())),
     }
+}
+
+/// Visits `(source, destination, weight)` of every edge, with dense ids, one after the other.
+pub(crate) fn each_edge(
+    grid: &Grid,
+    interrupt: &Interrupt,
+    mut visit: impl FnMut(u64, u64, f64),
+) -> Result<(), SetupError> {
+    let mut reader = EdgeReader::new(grid)?;
+    while let Some(chunk) = reader.next_chunk()? {
+        if interrupt.raised() {
+            return Err(GridError::Interrupted.into());
+        }
+        chunk.for_each(&mut visit);
+    }
+    Ok(())
 }
 
 fn same_checksum(expected: u64, found: u64) -> Verdict {

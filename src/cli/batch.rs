@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::args::BatchArgs;
-use super::{Problem, output};
-use crate::dataset::fingerprint;
+use super::progress::Console;
+use super::{Problem, cores, output};
+use crate::dataset::{Context, fingerprint};
+use crate::interrupt::Interrupt;
 use crate::job::spec::DatasetSpec;
 use crate::job::{Batch, JobSource, LoadOptions, find_job_files, load_batch, run_id};
-use crate::progress::Progress;
 use crate::run::plan::{JobPlan, PlannedRun};
 
 /// The job that runs where no path is given and no `jobs/quickstart.toml` is near: the same, compiled in.
@@ -51,9 +52,11 @@ fn quickstart() -> JobSource {
 ///
 /// # Errors
 /// Where a data set's file is missing, unreadable or not what its entry says.
-pub(crate) fn plan(batch: &Batch, args: &BatchArgs, progress: &dyn Progress) -> Result<Vec<JobPlan>, Problem> {
+pub(crate) fn plan(batch: &Batch, args: &BatchArgs, interrupt: &Interrupt) -> Result<Vec<JobPlan>, Problem> {
     let (out, data) = (absolute(&args.out)?, absolute(&args.data)?);
-    let mut fingerprints = Fingerprints { data: &data, progress, known: HashMap::new() };
+    let progress = Console::new(args.quiet);
+    let context = Context { threads: cores(), interrupt, progress: &progress };
+    let mut fingerprints = Fingerprints { data: &data, context, known: HashMap::new() };
     let mut plans = Vec::new();
     for job in &batch.jobs {
         let mut runs = Vec::new();
@@ -74,7 +77,7 @@ pub(crate) fn plan(batch: &Batch, args: &BatchArgs, progress: &dyn Progress) -> 
 /// The fingerprints of a batch's data sets, each computed once.
 struct Fingerprints<'a> {
     data: &'a Path,
-    progress: &'a dyn Progress,
+    context: Context<'a>,
     known: HashMap<String, (DatasetSpec, String)>,
 }
 
@@ -85,7 +88,7 @@ impl Fingerprints<'_> {
         {
             return Ok(fingerprint.clone());
         }
-        let fingerprint = fingerprint(spec, self.data, self.progress).map_err(Problem::failed)?;
+        let fingerprint = fingerprint(spec, self.data, self.context).map_err(Problem::failed)?;
         self.known.insert(spec.name.clone(), (spec.clone(), fingerprint.clone()));
         Ok(fingerprint)
     }

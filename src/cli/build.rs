@@ -11,6 +11,7 @@ use crate::cluster::local::{self, Options};
 use crate::dataset::Context;
 use crate::grid::layout_key;
 use crate::interrupt::Interrupt;
+use crate::job::Batch;
 use crate::run::error::{Failure, RunError};
 use crate::run::layout;
 use crate::run::plan::JobPlan;
@@ -22,13 +23,22 @@ pub(crate) fn build(args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Probl
     if let (Some(plan), Some(index)) = (&args.plan, args.index) {
         return import(args, plan, index, interrupt);
     }
-    let quiet = args.batch.quiet;
     let mut batch = batch::load(&args.batch)?;
     if let Some(memory) = &args.memory {
         let memory = parse_bytes(memory).map_err(|error| Problem::usage(format!("error: --memory: {error}")))?;
         batch.jobs.iter_mut().flat_map(|job| &mut job.runs).for_each(|run| run.engine.memory = memory);
     }
-    let plans = batch::plan(&batch, &args.batch, &Console::new(quiet))?;
+    let missing = batch.missing();
+    if !missing.is_empty() {
+        return Err(Problem::usage(missing.into_errors()));
+    }
+    build_batch(&batch, args, interrupt)
+}
+
+/// Builds every layout of a checked batch.
+pub(crate) fn build_batch(batch: &Batch, args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
+    let quiet = args.batch.quiet;
+    let plans = batch::plan(batch, &args.batch, interrupt)?;
     let options = Options { program: program()?, resume: true, fail_fast: false, quiet, interrupt };
     let mut done = HashSet::new();
     let mut code = exit::OK;
@@ -54,8 +64,7 @@ fn import(args: &BuildArgs, plan: &Path, index: usize, interrupt: &Interrupt) ->
     let plan = JobPlan::load(plan).map_err(Problem::failed)?;
     let run = plan.run(index).map_err(Problem::usage)?;
     let progress = Console::new(args.batch.quiet);
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let context = Context { threads, interrupt, progress: &progress };
+    let context = Context { threads: super::cores(), interrupt, progress: &progress };
     let built = layout::build(&plan.data, run, run.spec.engine.memory, context);
     let failure = built.err();
     let code = match &failure {

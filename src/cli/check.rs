@@ -3,18 +3,18 @@
 use std::path::Path;
 
 use super::args::BatchArgs;
-use super::progress::Console;
-use super::{Problem, batch, exit, output};
+use super::{Problem, batch, cores, exit, output};
 use crate::algorithm;
 use crate::engine::plan::Plan;
 use crate::grid::chunk::CHUNK;
+use crate::interrupt::Interrupt;
 use crate::job::spec::{AlgorithmSpec, Auto, RunSpec, SourceSpec};
 use crate::run::layout;
 use crate::run::plan::PlannedRun;
 use crate::units::format_bytes;
 
 /// Checks the batch and lists its runs.
-pub(crate) fn check(args: &BatchArgs) -> Result<u8, Problem> {
+pub(crate) fn check(args: &BatchArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
     let batch = batch::load(args)?;
     let missing = batch.missing();
     if args.quiet {
@@ -26,7 +26,7 @@ pub(crate) fn check(args: &BatchArgs) -> Result<u8, Problem> {
         list_unidentified(&batch);
         return Ok(exit::OK);
     }
-    for plan in batch::plan(&batch, args, &Console::new(false))? {
+    for plan in batch::plan(&batch, args, interrupt)? {
         output::say(&format!("{}: {} runs", plan.job, plan.runs.len()));
         for run in &plan.runs {
             let needs = needs(&plan.data, run);
@@ -90,12 +90,11 @@ fn needs(data: &Path, run: &PlannedRun) -> String {
         AlgorithmSpec::Pagerank(pagerank) => pagerank.iterations,
         AlgorithmSpec::Spmv(spmv) => spmv.iterations,
     };
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let interleave = match spec.grid.interleave {
         Auto::Auto => None,
         Auto::Value(columns) => Some(columns),
     };
-    let memory = match Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores) {
+    let memory = match Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores() as u32) {
         Err(error) => format!("refused: {error}"),
         Ok(plan) => {
             let state = algorithm::state_bytes(&spec.algorithm, vertices);

@@ -69,7 +69,7 @@ fn dispatch(cli: Cli, interrupt: &Interrupt) -> Result<u8, Problem> {
     match cli.command {
         Command::Run(args) => run::run(&args, interrupt),
         Command::Once(args) => once::once(&args, interrupt),
-        Command::Check(args) => check::check(&args),
+        Command::Check(args) => check::check(&args, interrupt),
         Command::Build(args) => build::build(&args, interrupt),
         Command::Dataset(args) => dataset::dataset(&args, interrupt),
         Command::Probe(args) => probe::probe(&args),
@@ -83,6 +83,11 @@ fn watch_signals() -> std::io::Result<Interrupt> {
         flag::register(signal, interrupt.flag())?;
     }
     Ok(interrupt)
+}
+
+/// Cores that this process may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// A child ends with its parent: nobody would read what it has to say.

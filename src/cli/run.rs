@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::RunArgs;
 use super::progress::{Console, StatusLine};
-use super::{Problem, batch, end_with_parent, exit, output};
+use super::{Problem, batch, cores, end_with_parent, exit, output};
 use crate::cluster::local::{self, Observer, Options};
 use crate::interrupt::Interrupt;
 use crate::job::Batch;
@@ -44,7 +44,7 @@ pub(crate) fn run_batch(batch: &Batch, args: &RunArgs, interrupt: &Interrupt) ->
     if !missing.is_empty() {
         return Err(Problem::usage(missing.into_errors()));
     }
-    let plans = batch::plan(batch, &args.batch, &Console::new(args.batch.quiet))?;
+    let plans = batch::plan(batch, &args.batch, interrupt)?;
     run_plans(&plans, args, interrupt)
 }
 
@@ -143,8 +143,7 @@ fn repeat(args: &RunArgs, plan: &Path, index: usize, number: u32, interrupt: &In
     let id = AttemptId::new(run.run_id.clone(), phase, rep, attempt);
     // Elsewhere than on a terminal the parent's line per repetition is enough.
     let progress = Console::new(args.batch.quiet || !std::io::stderr().is_terminal());
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-    let around = Surroundings { interrupt, progress: &progress, cores };
+    let around = Surroundings { interrupt, progress: &progress, cores: cores() as u32 };
     let (mut row, aftermath) = repetition::execute(&plan, run, &id, around);
     let proven = |other: &Row| {
         other.run_id == row.run_id && other.verified == Some(true) && other.result_checksum == row.result_checksum

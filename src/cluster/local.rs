@@ -56,26 +56,6 @@ pub struct Options<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-/// How a job is run.
-pub struct Options<'a> {
-    /// The `ioc` program.
-    pub program: PathBuf,
-    /// Go on where an earlier run ended.
-    pub resume: bool,
-    /// Stop at the first failure.
-    pub fail_fast: bool,
-    /// Passed on to the children.
-    pub quiet: bool,
-    /// Polled, and passed on.
-    pub interrupt: &'a Interrupt,
-}
-
-/// What is left to do for a run whose grid cannot be built.
-struct Unbuildable {
-    error_class: &'static str,
-    error: String,
-}
-
 /// Runs the plan; returns the report with all rows.
 ///
 /// # Errors

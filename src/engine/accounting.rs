@@ -72,35 +72,44 @@ impl Default for ReadAccount {
 
 /// Measures the time in which at least one request is outstanding, over all threads.
 #[derive(Debug)]
-pub(crate) struct Outstanding(Mutex<(u64, Instant, Duration)>);
+pub(crate) struct Outstanding(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    requests: u64,
+    /// When there last were none.
+    since: Instant,
+    /// The time of all stretches that have ended.
+    total: Duration,
+}
 
 impl Outstanding {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new((0, Instant::now(), Duration::ZERO)))
+        Self(Mutex::new(State { requests: 0, since: Instant::now(), total: Duration::ZERO }))
     }
 
     /// So many requests went out.
     pub(crate) fn add(&self, requests: u64) {
         let mut state = lock(&self.0);
-        if state.0 == 0 {
-            state.1 = Instant::now();
+        if state.requests == 0 {
+            state.since = Instant::now();
         }
-        state.0 += requests;
+        state.requests += requests;
     }
 
     /// So many came back.
     pub(crate) fn remove(&self, requests: u64) {
-        let mut state = lock(&self.0);
-        state.0 -= requests;
-        if state.0 == 0 {
-            state.2 += state.1.elapsed();
+        let state = &mut *lock(&self.0);
+        state.requests -= requests;
+        if requests > 0 && state.requests == 0 {
+            state.total += state.since.elapsed();
         }
     }
 
     /// The time so far; what is still outstanding counts up to now.
     pub(crate) fn total(&self) -> Duration {
         let state = lock(&self.0);
-        state.2 + if state.0 > 0 { state.1.elapsed() } else { Duration::ZERO }
+        state.total + if state.requests > 0 { state.since.elapsed() } else { Duration::ZERO }
     }
 }
 

@@ -32,7 +32,7 @@ use sync::OwnReads;
 
 pub use failure::EngineError;
 
-use crate::grid::{BlockView, Expectation, Grid};
+use crate::grid::{BlockView, Grid};
 use crate::interrupt::Interrupt;
 use crate::io::{IoEngine, Shaper, open_engine};
 use crate::job::spec::{IoSpec, ModelSpec};
@@ -71,6 +71,19 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// Where the kernel grants no context.
     pub fn prepare(setup: Setup<'a>) -> Result<Self, EngineError> {
+        let (io, files, shaper) = (setup.plan.io, Arc::clone(&setup.files), setup.shaper.clone());
+        Self::with_readers(setup, |capacity| open_engine(io, Arc::clone(&files), capacity, shaper.clone()))
+    }
+
+    /// The same with reading engines of the caller's making, one per reading thread, each of at least the capacity
+    /// that it is given: for tests.
+    ///
+    /// # Errors
+    /// Where `open` fails.
+    pub fn with_readers(
+        setup: Setup<'a>,
+        open: impl Fn(usize) -> std::io::Result<Box<dyn IoEngine>>,
+    ) -> Result<Self, EngineError> {
         let plan = &setup.plan;
         let threads = if plan.model == ModelSpec::Sync { plan.compute_threads } else { plan.io_threads };
         let readers = (0..threads)
@@ -81,14 +94,13 @@ impl<'a> Engine<'a> {
                     let served = serves(thread, threads, plan.devices).iter().filter(|&&s| s).count();
                     served * depth_of(plan, threads)
                 };
-                open_engine(plan.io, Arc::clone(&setup.files), capacity, setup.shaper.clone())
-                    .map_err(|source| EngineError::Engine { engine: io_name(plan.io), source })
+                open(capacity).map_err(|source| EngineError::Engine { engine: io_name(plan.io), source })
             })
             .collect::<Result<Vec<_>, _>>()?;
         let mut blocks: Vec<_> = (0..plan.blocks).map(|_| AlignedBuffer::new(plan.block as usize)).collect();
         // Touched now: the kernel hands out memory at the first write, and that is set-up, not run time.
         blocks.iter_mut().for_each(|block| block.fill(0));
-        let geometry = Geometry::new(setup.grid.extents(), plan.block, plan.interleave as usize);
+        let geometry = Geometry::new(extents(setup.grid), plan.block, plan.interleave as usize);
         Ok(Self { setup, geometry, blocks, readers })
     }
 
@@ -252,9 +264,9 @@ impl<'a> Run<'a> {
             (rounds.begin)(done);
             scope(|scope| {
                 for (state, account) in threads.iter_mut() {
-                    let work = &work;
+                    let (work, thread) = (&work, rounds.thread);
                     scope.spawn(move || {
-                        guarded(&self.failure, self.wake, || (rounds.thread)(done, work, state, account));
+                        guarded(&self.failure, self.wake, || thread(done, work, state, account));
                     });
                 }
             });
@@ -296,7 +308,7 @@ struct GridPass<'a> {
 impl Consumer for GridPass<'_> {
     fn block(&self, block: &Filled, if_owned: IfOwned) -> Result<Taken, EngineError> {
         let Request { column, device, offset, len, .. } = block.request;
-        let expect = Expectation::new(&self.setup.grid.manifest, column as u32, device, offset);
+        let expect = self.setup.grid.expectation(column as u32, device, offset);
         let mut view = BlockView::new(&block.buffer[..len], expect);
         self.pass.block(column, &mut view, if_owned).map_err(|source| EngineError::Damaged {
             path: self.setup.files.path(device).to_owned(),
@@ -307,6 +319,15 @@ impl Consumer for GridPass<'_> {
     fn column_done(&self, column: usize) {
         self.pass.column_done(column);
     }
+}
+
+/// Where each column lies on each device.
+fn extents(grid: &Grid) -> Vec<Vec<std::ops::Range<u64>>> {
+    let stripes = grid.stripes();
+    let on_devices = |column: u32| {
+        (0..stripes.devices()).map(|device| stripes.extent(device, grid.column_bytes(column))).collect()
+    };
+    (0..grid.manifest.columns.len() as u32).map(on_devices).collect()
 }
 
 /// Which devices a reading thread serves: every `threads`-th, or, where there are more threads than devices, one.

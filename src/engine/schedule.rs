@@ -173,15 +173,13 @@ impl Schedule {
             return verdict;
         }
         loop {
-            let State { cursors, .. } = &mut *state;
-            let furthest_behind = cursors
-                .iter_mut()
-                .enumerate()
-                .filter(|(device, cursor)| !cursor.done && room(*device))
-                .min_by_key(|(_, cursor)| cursor.issued);
-            let Some((device, cursor)) = furthest_behind else {
+            let furthest_behind = (0..state.cursors.len())
+                .filter(|&device| !state.cursors[device].done && room(device))
+                .min_by_key(|&device| state.cursors[device].issued);
+            let Some(device) = furthest_behind else {
                 return Next::Later(state.version);
             };
+            let cursor = &mut state.cursors[device];
             let Some((column, range)) = self.geometry.next(device, cursor) else {
                 cursor.done = true;
                 continue;

@@ -108,7 +108,14 @@ impl From<SetupError> for RunError {
 
 impl From<GridError> for RunError {
     fn from(error: GridError) -> Self {
-        if error.is_interrupt() { Self::Interrupted } else { Self::Dataset(error.to_string()) }
+        let text = error.to_string();
+        match error {
+            GridError::Interrupted => Self::Interrupted,
+            GridError::Memory { .. } => Self::Memory(text),
+            GridError::Io { .. } | GridError::Device { .. } => Self::Io(text),
+            GridError::Devices { .. } | GridError::Stripe { .. } => Self::Config(text),
+            _ => Self::Dataset(text),
+        }
     }
 }
 

@@ -173,9 +173,22 @@ fn describe(grid: &Grid, outcome: &Outcome, row: &mut Row, aftermath: &mut After
             best.truncate(BEST);
         }
     }
-    aftermath.best = best.iter().map(|&vertex| Ok((grid.id(vertex as u64)?, values[vertex]))).collect::<Result<_, RunError>>()?;
+    let ids = original_ids(grid, &best)?;
+    aftermath.best = ids.into_iter().zip(best.iter().map(|&vertex| values[vertex])).collect();
     row.result = aftermath.best.first().map(|(vertex, value)| format!("best vertex {vertex} ({value:.6e})"));
     Ok(())
+}
+
+/// The original ids of some vertices: one pass over the ids, which may be many more than memory holds.
+fn original_ids(grid: &Grid, vertices: &[usize]) -> Result<Vec<u64>, RunError> {
+    let mut found = vec![0; vertices.len()];
+    for (vertex, id) in grid.ids()?.enumerate() {
+        let id = id?;
+        if let Some(place) = vertices.iter().position(|&wanted| wanted == vertex) {
+            found[place] = id;
+        }
+    }
+    Ok(found)
 }
 
 fn check(

@@ -1,0 +1,204 @@
+//! `ioc dataset`: the registry and the built grids.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::args::{BatchArgs, BuildArgs, DatasetArgs, DatasetCommand};
+use super::progress::Console;
+use super::{Problem, batch, build, exit, output};
+use crate::dataset::Context;
+use crate::dataset::registry::{Registry, find_project};
+use crate::grid::manifest::Manifest;
+use crate::grid::{self, Grid, Layout};
+use crate::interrupt::Interrupt;
+use crate::job::JobSource;
+use crate::job::spec::{DatasetSpec, SourceSpec};
+use crate::units::{format_bytes, format_count};
+
+/// Does what the arguments say.
+pub(crate) fn dataset(args: &DatasetArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
+    match &args.command {
+        DatasetCommand::List => list(&args.data),
+        DatasetCommand::Info { name } => info(&args.data, name),
+        DatasetCommand::Import { name, memory } => import(args, name, memory, interrupt),
+        DatasetCommand::Verify { name } => verify(args, name, interrupt),
+        DatasetCommand::Rm { name } => remove(&args.data, name),
+        DatasetCommand::Gc => collect(&args.data),
+    }
+}
+
+fn registry() -> Result<Registry, Problem> {
+    let here = std::env::current_dir().map_err(Problem::failed)?;
+    Registry::open(&find_project(&here).unwrap_or(here)).map_err(Problem::usage)
+}
+
+fn list(data: &Path) -> Result<u8, Problem> {
+    let registry = registry()?;
+    let layouts = grid::list(data).map_err(Problem::failed)?;
+    let mut names: Vec<&str> = registry.names().collect();
+    names.extend(layouts.iter().map(|layout| layout.dataset.as_str()).filter(|name| !registry.names().any(|n| n == *name)));
+    names.dedup();
+    if names.is_empty() {
+        output::say("no data sets: there is no datasets.toml in this folder or above, and no grid is built");
+    }
+    for name in names {
+        let source = match registry.get(name) {
+            Some(Ok(spec)) => source(&spec),
+            Some(Err(_)) => "(invalid entry; `ioc dataset info` says why)".to_owned(),
+            None => "(no entry in datasets.toml)".to_owned(),
+        };
+        let built: Vec<_> = layouts.iter().filter(|layout| layout.dataset == name).collect();
+        let bytes = built.iter().map(|layout| layout.bytes).sum();
+        let grids = match built.len() {
+            0 => "not built".to_owned(),
+            1 => format!("1 grid, {}", format_bytes(bytes)),
+            more => format!("{more} grids, {}", format_bytes(bytes)),
+        };
+        output::say(&format!("{name:<24} {source:<56} {grids}"));
+    }
+    Ok(exit::OK)
+}
+
+fn source(spec: &DatasetSpec) -> String {
+    match &spec.source {
+        SourceSpec::Kronecker(kronecker) => format!(
+            "kronecker, scale {}, edge factor {}, seed {}{}",
+            kronecker.scale,
+            kronecker.edge_factor,
+            kronecker.seed,
+            if kronecker.weights { ", weights" } else { "" }
+        ),
+        SourceSpec::File { path, .. } => path.display().to_string(),
+    }
+}
+
+/// The grids of a data set, of which there must be one.
+fn layouts_of(data: &Path, name: &str) -> Result<Vec<Layout>, Problem> {
+    let mut layouts = grid::list(data).map_err(Problem::failed)?;
+    layouts.retain(|layout| layout.dataset == name);
+    if layouts.is_empty() {
+        return Err(Problem::failed(format!(
+            "no grid of a data set `{name}` is built in {}; `ioc dataset import {name}` builds one",
+            data.display()
+        )));
+    }
+    Ok(layouts)
+}
+
+fn info(data: &Path, name: &str) -> Result<u8, Problem> {
+    let entry = registry()?.get(name).transpose().map_err(Problem::usage)?;
+    if let Some(spec) = &entry {
+        output::say(&format!("{name}: {}", source(spec)));
+    }
+    let layouts = match layouts_of(data, name) {
+        Err(_) if entry.is_some() => {
+            output::say("not built; its counts are known after `ioc dataset import`");
+            return Ok(exit::OK);
+        }
+        layouts => layouts?,
+    };
+    for layout in layouts {
+        output::say(&match &layout.grid {
+            Some(grid) => describe(&layout, grid),
+            None => format!("\ngrid {}: incomplete ({}); `ioc dataset gc` removes it", layout.key, format_bytes(layout.bytes)),
+        });
+    }
+    Ok(exit::OK)
+}
+
+fn describe(layout: &Layout, grid: &Grid) -> String {
+    let Manifest { vertices, edges, dangling, self_loops, .. } = grid.manifest;
+    let manifest = &grid.manifest;
+    let mut text = format!("\ngrid {} in {}\n", layout.key, layout.dir.display());
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<18} {value}");
+    };
+    line("vertices", format!("{} (rule: {})", format_count(vertices), manifest.vertex_rule));
+    line("arcs", format_count(edges));
+    line("dangling", format_count(dangling));
+    line("self-loops", format_count(self_loops));
+    line("checksum", crate::report::Digest(manifest.dataset_checksum).to_string());
+    let weights = match manifest.weights.bytes() {
+        0 => "none".to_owned(),
+        bytes => format!("f{}, largest magnitude {}", bytes * 8, manifest.max_abs_weight),
+    };
+    line("weights", weights);
+    let per_edge = if edges > 0 { grid.total_bytes() as f64 / edges as f64 } else { 0.0 };
+    line("edges on disk", format!("{} ({per_edge:.3} bytes per edge, raw)", format_bytes(grid.total_bytes())));
+    line("columns", format!("{}, source windows of {}", manifest.columns.len(), format_count(manifest.source_window)));
+    line("devices", format!("{}, stripes of {}", manifest.ssds, format_bytes(manifest.stripe)));
+    line(
+        "import",
+        format!("{:.1} s, peak memory {}", manifest.import_s, format_bytes(manifest.import_max_rss_b)),
+    );
+    text
+}
+
+/// The default layout of a data set is that of a job which names nothing else.
+fn import(args: &DatasetArgs, name: &str, memory: &str, interrupt: &Interrupt) -> Result<u8, Problem> {
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let text = format!(
+        "dataset = {}\n[algorithm.scan]\n[engine]\nmemory = {}\n",
+        quoted(name),
+        quoted(memory)
+    );
+    let here = std::env::current_dir().map_err(Problem::failed)?;
+    let project = find_project(&here).unwrap_or(here);
+    let source = JobSource::Text { name: format!("import-{name}"), text, project };
+    let out = tempfile::tempdir().map_err(Problem::failed)?;
+    let batch_args = BatchArgs {
+        paths: Vec::new(),
+        sets: Vec::new(),
+        only: None,
+        out: out.path().to_owned(),
+        data: args.data.clone(),
+        quiet: args.quiet,
+    };
+    let batch = batch::load_sources(&[source], &batch_args)?;
+    let build_args = BuildArgs { batch: batch_args, memory: None, plan: None, index: None };
+    build::build_batch(&batch, &build_args, interrupt)
+}
+
+fn verify(args: &DatasetArgs, name: &str, interrupt: &Interrupt) -> Result<u8, Problem> {
+    let progress = Console::new(args.quiet);
+    let context = Context { threads: super::cores(), interrupt, progress: &progress };
+    let mut code = exit::OK;
+    for layout in layouts_of(&args.data, name)? {
+        let verdict = match &layout.grid {
+            None => Err("incomplete: a file is missing or the import did not end; `ioc dataset gc` removes it".to_owned()),
+            Some(grid) => grid::verify(grid, context).map_err(|error| error.to_string()),
+        };
+        match verdict {
+            Ok(found) => output::say(&format!(
+                "{name} {}: {} edges in {} are as they were written",
+                layout.key,
+                format_count(found.edges),
+                format_bytes(found.bytes)
+            )),
+            Err(_) if interrupt.raised() => return Ok(exit::INTERRUPTED),
+            Err(error) => {
+                output::error(&format!("error: {name} {}: {error}", layout.key));
+                code = exit::FAILED;
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn remove(data: &Path, name: &str) -> Result<u8, Problem> {
+    let mut freed = 0;
+    for layout in layouts_of(data, name)? {
+        freed += grid::remove(data, name, &layout.key).map_err(Problem::failed)?;
+    }
+    output::say(&format!("{name}: {} freed", format_bytes(freed)));
+    Ok(exit::OK)
+}
+
+fn collect(data: &Path) -> Result<u8, Problem> {
+    let collected = grid::gc(data, |_| true).map_err(Problem::failed)?;
+    for busy in &collected.busy {
+        output::error(&format!("note: {busy} is being imported and was left alone"));
+    }
+    output::say(&format!("{} incomplete grids removed, {} freed", collected.layouts, format_bytes(collected.bytes)));
+    Ok(exit::OK)
+}
