@@ -5,6 +5,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::{Progress, Unit};
 
 mod error;
+pub mod registry;
 
 pub use error::DatasetError;
 
