@@ -252,14 +252,8 @@ fn in_unit(value: u64, size: u64) -> String {
     if let Some(decimals) = exact_decimals(value, size) {
         return decimal(rounded(value, size, decimals), decimals);
     }
-    // 9.995 rounds to 10.0, not to 10.00.
-    let decimals = if rounded(value, size, 2) < 1_000 {
-        2
-    } else if rounded(value, size, 1) < 1_000 {
-        1
-    } else {
-        0
-    };
+    // The most decimals that stay within three digits: 9.995 is 10.0, not 10.00.
+    let decimals = (1..=2).rev().find(|&decimals| rounded(value, size, decimals) < 1_000).unwrap_or(0);
     decimal(rounded(value, size, decimals), decimals)
 }
 

@@ -25,8 +25,7 @@ fn pagerank(iterations: u64) -> PagerankSpec {
 }
 
 fn algorithms() -> Vec<AlgorithmSpec> {
-    let gridgraph =
-        PagerankSpec { dangling: DanglingSpec::Ignore, init: InitSpec::One, ..pagerank(5) };
+    let gridgraph = PagerankSpec { dangling: DanglingSpec::Ignore, init: InitSpec::One, ..pagerank(5) };
     let precise = PagerankSpec { tolerance: Some(1e-12), ..pagerank(500) };
     vec![
         AlgorithmSpec::Scan(ScanSpec { iterations: 2 }),
@@ -56,7 +55,13 @@ fn cases() -> Vec<Case> {
         }
         for columns in [1, 2, 7, 64] {
             for ssds in [1, 2, 3] {
-                cases.push(Case { model, columns: Auto::Value(columns), ssds, compute_threads: 3, ..Case::default() });
+                cases.push(Case {
+                    model,
+                    columns: Auto::Value(columns),
+                    ssds,
+                    compute_threads: 3,
+                    ..Case::default()
+                });
             }
         }
         for interleave in [1, 3, 100] {
@@ -72,7 +77,8 @@ fn the_checksum_does_not_depend_on_how_it_was_computed() {
     for algorithm in algorithms() {
         let mut checksums = BTreeSet::new();
         for case in cases() {
-            let (outcome, _) = world.run(&case, &algorithm).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+            let (outcome, _) =
+                world.run(&case, &algorithm).unwrap_or_else(|error| panic!("{case:?}: {error}"));
             checksums.insert(outcome.checksum);
             assert_eq!(checksums.len(), 1, "{algorithm:?} {case:?}");
         }

@@ -10,11 +10,11 @@ use std::sync::{Mutex, PoisonError};
 
 use super::exact::{Quantum, Total, result_checksum};
 use super::sums::{ColumnSums, Sums, split};
+use super::verify::{Verdict, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
-use crate::grid::{BlockView, ChunkError, Grid};
 use crate::grid::manifest::Column;
-use super::verify::{Verdict, each_edge};
+use crate::grid::{BlockView, ChunkError, Grid};
 use crate::interrupt::Interrupt;
 use crate::job::spec::{DanglingSpec, InitSpec, PagerankSpec, PrecisionSpec};
 
@@ -272,7 +272,8 @@ pub(crate) fn reference(
     };
     let mut ranks = vec![start; degrees.len()];
     for _ in 0..iterations {
-        let lost: f64 = ranks.iter().zip(&degrees).filter(|(_, degree)| **degree == 0).map(|(rank, _)| rank).sum();
+        let lost: f64 =
+            ranks.iter().zip(&degrees).filter(|(_, degree)| **degree == 0).map(|(rank, _)| rank).sum();
         let spread = if spec.dangling == DanglingSpec::Spread { lost / n } else { 0.0 };
         let mut sums = vec![0.0; degrees.len()];
         each_edge(grid, interrupt, |source, target, _| {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{GraphAlgorithm, Outcome, Setup};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
-use crate::grid::{BlockView, ChunkError};
 use crate::grid::digest::dataset_checksum;
+use crate::grid::{BlockView, ChunkError};
 use crate::job::spec::ScanSpec;
 
 /// Digests and edges summed over the chunks of the passes.

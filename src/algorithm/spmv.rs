@@ -10,8 +10,8 @@ use super::exact::{Quantum, result_checksum};
 use super::sums::{ColumnSums, Sums, split};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
-use crate::grid::{BlockView, ChunkError, Grid};
 use crate::grid::manifest::{Column, Manifest};
+use crate::grid::{BlockView, ChunkError, Grid};
 use crate::interrupt::Interrupt;
 use crate::job::spec::SpmvSpec;
 

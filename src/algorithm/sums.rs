@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::engine::pass::{IfOwned, Taken};
-use crate::grid::{BlockView, Chunk, ChunkError, RawEdges};
 use crate::grid::manifest::Column;
+use crate::grid::{BlockView, Chunk, ChunkError, RawEdges};
 use crate::job::spec::KernelSpec;
 
 /// One f64 per vertex, zero between passes.
@@ -104,7 +104,7 @@ impl ColumnSums<'_> {
     }
 }
 
-fn own<'a, T>(column: &'a Mutex<T>, if_owned: IfOwned) -> Option<MutexGuard<'a, T>> {
+fn own<T>(column: &Mutex<T>, if_owned: IfOwned) -> Option<MutexGuard<'_, T>> {
     match if_owned {
         IfOwned::Wait => Some(column.lock().unwrap_or_else(PoisonError::into_inner)),
         IfOwned::Return => match column.try_lock() {

@@ -45,7 +45,12 @@ struct Index {
 
 impl Index {
     fn new(grid: &Grid) -> Result<Self, SetupError> {
-        let ids = grid.manifest.ids_checksum.is_some().then(|| grid.ids()?.collect::<Result<_, _>>()).transpose()?;
+        let ids = grid
+            .manifest
+            .ids_checksum
+            .is_some()
+            .then(|| grid.ids()?.collect::<Result<_, _>>())
+            .transpose()?;
         Ok(Self { ids, vertices: grid.manifest.vertices })
     }
 

@@ -100,8 +100,7 @@ pub(crate) fn compare(reference: &[f64], values: &[f64], allowed: impl Fn(f64) -
     let mut largest = 0.0_f64;
     for (vertex, (&expected, &found)) in reference.iter().zip(values).enumerate() {
         let error = (expected - found).abs();
-        // Written so that a NaN fails.
-        if !(error <= allowed(expected)) {
+        if error.is_nan() || error > allowed(expected) {
             return Verdict::Failed(format!(
                 "vertex {vertex} (dense index) has {found:e}, but a recomputation by other means gives {expected:e}"
             ));

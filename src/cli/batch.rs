@@ -67,7 +67,10 @@ pub(crate) fn plan(batch: &Batch, args: &BatchArgs, interrupt: &Interrupt) -> Re
         let (plan, doubled) =
             JobPlan::new(job.name.clone(), job.report.clone(), out.clone(), data.clone(), runs);
         if doubled > 0 && !args.quiet {
-            output::error(&format!("note: {}: runs that are the same as others of the job run once: {doubled}", job.name));
+            output::error(&format!(
+                "note: {}: runs that are the same as others of the job run once: {doubled}",
+                job.name
+            ));
         }
         plans.push(plan);
     }

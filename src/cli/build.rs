@@ -25,7 +25,8 @@ pub(crate) fn build(args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Probl
     }
     let mut batch = batch::load(&args.batch)?;
     if let Some(memory) = &args.memory {
-        let memory = parse_bytes(memory).map_err(|error| Problem::usage(format!("error: --memory: {error}")))?;
+        let memory =
+            parse_bytes(memory).map_err(|error| Problem::usage(format!("error: --memory: {error}")))?;
         batch.jobs.iter_mut().flat_map(|job| &mut job.runs).for_each(|run| run.engine.memory = memory);
     }
     let missing = batch.missing();

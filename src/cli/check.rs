@@ -53,8 +53,11 @@ fn summary(spec: &RunSpec) -> String {
     };
     let engine = &spec.engine;
     let variant = if spec.variant.is_empty() { String::new() } else { format!("{} ", spec.variant) };
-    format!("{variant}{algorithm} {} {:?}/{:?} {} SSD", spec.dataset.name, engine.model, engine.io, spec.storage.ssds)
-        .to_lowercase()
+    format!(
+        "{variant}{algorithm} {} {:?}/{:?} {} SSD",
+        spec.dataset.name, engine.model, engine.io, spec.storage.ssds
+    )
+    .to_lowercase()
 }
 
 /// Vertices, bytes on disk: exact where the grid is built, otherwise from what the source says of itself.
@@ -99,7 +102,11 @@ fn needs(data: &Path, run: &PlannedRun) -> String {
         Ok(plan) => {
             let state = algorithm::state_bytes(&spec.algorithm, vertices);
             match plan.check_memory(state, spec.engine.memory) {
-                Ok(()) => format!("{} of {} memory", format_bytes(plan.memory(state)), format_bytes(spec.engine.memory)),
+                Ok(()) => format!(
+                    "{} of {} memory",
+                    format_bytes(plan.memory(state)),
+                    format_bytes(spec.engine.memory)
+                ),
                 Err(error) => format!("refused: {error}"),
             }
         }

@@ -36,7 +36,12 @@ fn list(data: &Path) -> Result<u8, Problem> {
     let registry = registry()?;
     let layouts = grid::list(data).map_err(Problem::failed)?;
     let mut names: Vec<&str> = registry.names().collect();
-    names.extend(layouts.iter().map(|layout| layout.dataset.as_str()).filter(|name| !registry.names().any(|n| n == *name)));
+    names.extend(
+        layouts
+            .iter()
+            .map(|layout| layout.dataset.as_str())
+            .filter(|name| !registry.names().any(|n| n == *name)),
+    );
     names.dedup();
     if names.is_empty() {
         output::say("no data sets: there is no datasets.toml in this folder or above, and no grid is built");
@@ -100,7 +105,11 @@ fn info(data: &Path, name: &str) -> Result<u8, Problem> {
     for layout in layouts {
         output::say(&match &layout.grid {
             Some(grid) => describe(&layout, grid),
-            None => format!("\ngrid {}: incomplete ({}); `ioc dataset gc` removes it", layout.key, format_bytes(layout.bytes)),
+            None => format!(
+                "\ngrid {}: incomplete ({}); `ioc dataset gc` removes it",
+                layout.key,
+                format_bytes(layout.bytes)
+            ),
         });
     }
     Ok(exit::OK)
@@ -124,8 +133,14 @@ fn describe(layout: &Layout, grid: &Grid) -> String {
     };
     line("weights", weights);
     let per_edge = if edges > 0 { grid.total_bytes() as f64 / edges as f64 } else { 0.0 };
-    line("edges on disk", format!("{} ({per_edge:.3} bytes per edge, raw)", format_bytes(grid.total_bytes())));
-    line("columns", format!("{}, source windows of {}", manifest.columns.len(), format_count(manifest.source_window)));
+    line(
+        "edges on disk",
+        format!("{} ({per_edge:.3} bytes per edge, raw)", format_bytes(grid.total_bytes())),
+    );
+    line(
+        "columns",
+        format!("{}, source windows of {}", manifest.columns.len(), format_count(manifest.source_window)),
+    );
     line("devices", format!("{}, stripes of {}", manifest.ssds, format_bytes(manifest.stripe)));
     line(
         "import",
@@ -137,11 +152,8 @@ fn describe(layout: &Layout, grid: &Grid) -> String {
 /// The default layout of a data set is that of a job which names nothing else.
 fn import(args: &DatasetArgs, name: &str, memory: &str, interrupt: &Interrupt) -> Result<u8, Problem> {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
-    let text = format!(
-        "dataset = {}\n[algorithm.scan]\n[engine]\nmemory = {}\n",
-        quoted(name),
-        quoted(memory)
-    );
+    let text =
+        format!("dataset = {}\n[algorithm.scan]\n[engine]\nmemory = {}\n", quoted(name), quoted(memory));
     let here = std::env::current_dir().map_err(Problem::failed)?;
     let project = find_project(&here).unwrap_or(here);
     let source = JobSource::Text { name: format!("import-{name}"), text, project };
@@ -165,7 +177,10 @@ fn verify(args: &DatasetArgs, name: &str, interrupt: &Interrupt) -> Result<u8, P
     let mut code = exit::OK;
     for layout in layouts_of(&args.data, name)? {
         let verdict = match &layout.grid {
-            None => Err("incomplete: a file is missing or the import did not end; `ioc dataset gc` removes it".to_owned()),
+            None => {
+                Err("incomplete: a file is missing or the import did not end; `ioc dataset gc` removes it"
+                    .to_owned())
+            }
             Some(grid) => grid::verify(grid, context).map_err(|error| error.to_string()),
         };
         match verdict {
@@ -199,6 +214,10 @@ fn collect(data: &Path) -> Result<u8, Problem> {
     for busy in &collected.busy {
         output::error(&format!("note: {busy} is being imported and was left alone"));
     }
-    output::say(&format!("{} incomplete grids removed, {} freed", collected.layouts, format_bytes(collected.bytes)));
+    output::say(&format!(
+        "{} incomplete grids removed, {} freed",
+        collected.layouts,
+        format_bytes(collected.bytes)
+    ));
     Ok(exit::OK)
 }

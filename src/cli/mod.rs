@@ -32,7 +32,7 @@ pub(crate) struct Problem {
 
 impl Problem {
     /// A wrong command line or job file; the text is complete.
-    pub(crate) fn usage(text: impl ToString) -> Self {
+    pub(crate) fn usage(text: impl std::fmt::Display) -> Self {
         Self { code: exit::USAGE, text: text.to_string() }
     }
 

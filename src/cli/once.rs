@@ -21,7 +21,7 @@ pub(crate) fn once(args: &OnceArgs, interrupt: &Interrupt) -> Result<u8, Problem
         output::say(&format!("# the job file that this run stands for\n{text}"));
     }
     let project = std::env::current_dir().map_err(Problem::failed)?;
-    let source = JobSource::Text { name: format!("{}.toml", name(args)), text, project };
+    let source = JobSource::Text { name: name(args), text, project };
     let batch_args = BatchArgs {
         paths: Vec::new(),
         sets: args.sets.clone(),
@@ -31,8 +31,15 @@ pub(crate) fn once(args: &OnceArgs, interrupt: &Interrupt) -> Result<u8, Problem
         quiet: args.quiet,
     };
     let batch = batch::load_sources(&[source], &batch_args)?;
-    let run_args =
-        RunArgs { batch: batch_args, resume: false, fail_fast: true, plan: None, index: None, rep: None, attempt: None };
+    let run_args = RunArgs {
+        batch: batch_args,
+        resume: false,
+        fail_fast: true,
+        plan: None,
+        index: None,
+        rep: None,
+        attempt: None,
+    };
     let done = run_batch(&batch, &run_args, interrupt)?;
     if let (exit::OK, Some(to), Some(report)) = (done.code, &args.output, done.reports.first()) {
         deliver(report, &args.out, to)?;
@@ -51,7 +58,10 @@ fn name(args: &OnceArgs) -> String {
 fn job_text(args: &OnceArgs) -> Result<String, Problem> {
     let path = std::path::absolute(&args.file).map_err(Problem::failed)?;
     let path = path.to_str().ok_or_else(|| {
-        Problem::usage(format!("error: {}: the path is no valid UTF-8, which a job file needs", args.file.display()))
+        Problem::usage(format!(
+            "error: {}: the path is no valid UTF-8, which a job file needs",
+            args.file.display()
+        ))
     })?;
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let mut dataset = format!("path = {}, format = {}", quoted(path), quoted(&args.format));
@@ -72,7 +82,8 @@ fn job_text(args: &OnceArgs) -> Result<String, Problem> {
     if let Some(tolerance) = args.tolerance {
         let _ = writeln!(text, "tolerance = {tolerance:e}");
     }
-    let _ = writeln!(text, "\n[engine]\nmemory = {}\n\n[measure]\nrepeat = 1\nwarmup = 0", quoted(&args.memory));
+    let _ =
+        writeln!(text, "\n[engine]\nmemory = {}\n\n[measure]\nrepeat = 1\nwarmup = 0", quoted(&args.memory));
     if args.output.is_some() {
         text += "\n[output]\nvalues = \"csv\"\n";
     }
@@ -94,6 +105,10 @@ fn deliver(report: &JobReport, out: &Path, to: &Path) -> Result<(), Problem> {
         Ok::<(), std::io::Error>(())
     };
     copy().map_err(|error| {
-        Problem::failed(format!("{}: cannot write the values: {error}; they are in {}", to.display(), from.display()))
+        Problem::failed(format!(
+            "{}: cannot write the values: {error}; they are in {}",
+            to.display(),
+            from.display()
+        ))
     })
 }

@@ -11,7 +11,10 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<u8, Problem> {
     let dirs = if args.dirs.is_empty() { &here[..] } else { &args.dirs };
     for dir in dirs {
         if !dir.is_dir() {
-            return Err(Problem::failed(format!("{}: this is no directory; give one per device", dir.display())));
+            return Err(Problem::failed(format!(
+                "{}: this is no directory; give one per device",
+                dir.display()
+            )));
         }
         output::say(&crate::measure::probe::probe(dir).to_string());
     }

@@ -1,5 +1,6 @@
 //! `ioc run`: a batch of jobs, or one run or repetition of a frozen plan.
 
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -91,7 +92,8 @@ fn shown(path: &Path) -> PathBuf {
 
 /// This program, to be run again as a child.
 pub(crate) fn program() -> Result<PathBuf, Problem> {
-    std::env::current_exe().map_err(|error| Problem::failed(format!("cannot find the program itself: {error}")))
+    std::env::current_exe()
+        .map_err(|error| Problem::failed(format!("cannot find the program itself: {error}")))
 }
 
 /// Follows a batch for the terminal.
@@ -123,15 +125,22 @@ impl Observer for Watch {
 /// The ten best, as printed.
 fn best_of(row: &Row, aftermath: &Aftermath) -> String {
     let of = |cell: &Option<String>| cell.clone().unwrap_or_default();
-    let mut text = format!("\n{} of {} ({})\n", of(&row.algorithm), of(&row.dataset), of(&row.algorithm_params));
+    let mut text =
+        format!("\n{} of {} ({})\n", of(&row.algorithm), of(&row.dataset), of(&row.algorithm_params));
     for (vertex, value) in &aftermath.best {
-        text += &format!("{vertex:>20}  {value:.9e}\n");
+        let _ = writeln!(text, "{vertex:>20}  {value:.9e}");
     }
     text
 }
 
 /// A child's work: one repetition. Its row is on disk when it ends.
-fn repeat(args: &RunArgs, plan: &Path, index: usize, number: u32, interrupt: &Interrupt) -> Result<u8, Problem> {
+fn repeat(
+    args: &RunArgs,
+    plan: &Path,
+    index: usize,
+    number: u32,
+    interrupt: &Interrupt,
+) -> Result<u8, Problem> {
     end_with_parent();
     let plan = JobPlan::load(plan).map_err(Problem::failed)?;
     let run = plan.run(index).map_err(Problem::usage)?;
@@ -146,7 +155,9 @@ fn repeat(args: &RunArgs, plan: &Path, index: usize, number: u32, interrupt: &In
     let around = Surroundings { interrupt, progress: &progress, cores: cores() as u32 };
     let (mut row, aftermath) = repetition::execute(&plan, run, &id, around);
     let proven = |other: &Row| {
-        other.run_id == row.run_id && other.verified == Some(true) && other.result_checksum == row.result_checksum
+        other.run_id == row.run_id
+            && other.verified == Some(true)
+            && other.result_checksum == row.result_checksum
     };
     if row.verified.is_none() && row.result_checksum.is_some() && report.rows().any(proven) {
         row.verified = Some(true);

@@ -29,7 +29,11 @@ pub enum Ended {
 ///
 /// # Errors
 /// Where the child cannot be started or waited for.
-pub fn run(command: &mut Command, timeout: Option<Duration>, interrupt: &Interrupt) -> std::io::Result<Ended> {
+pub fn run(
+    command: &mut Command,
+    timeout: Option<Duration>,
+    interrupt: &Interrupt,
+) -> std::io::Result<Ended> {
     let mut child = command.spawn()?;
     let started = Instant::now();
     let mut asked: Option<Instant> = None;
@@ -62,7 +66,10 @@ fn ended(status: ExitStatus) -> Ended {
 }
 
 fn pid(child: &Child) -> std::io::Result<Pid> {
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| std::io::ErrorKind::InvalidInput.into())
+    i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| std::io::ErrorKind::InvalidInput.into())
 }
 
 fn signal(child: &Child, signal: Signal) -> std::io::Result<()> {

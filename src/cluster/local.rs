@@ -61,7 +61,11 @@ pub struct Options<'a> {
 /// # Errors
 /// Where the report or the plan cannot be written, or no child can be started: then nothing more is run. What went
 /// wrong in a run is in its row.
-pub fn run(plan: &JobPlan, options: &Options<'_>, observer: &mut dyn Observer) -> Result<JobReport, LocalError> {
+pub fn run(
+    plan: &JobPlan,
+    options: &Options<'_>,
+    observer: &mut dyn Observer,
+) -> Result<JobReport, LocalError> {
     let order = plan.order();
     let open = if options.resume { JobReport::open } else { JobReport::begin_fresh };
     let mut report = open(&plan.out, &plan.report, &order)?;

@@ -92,7 +92,11 @@ fn compute(file: &SourceFile, mut open: File, context: Context<'_>) -> Result<St
 
 /// Bytes in lower-case hex.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|nibble| char::from_digit(nibble.into(), 16))
+        .collect()
 }
 
 /// Whether a text is a sha256 in hex.

@@ -129,7 +129,9 @@ pub enum DatasetError {
         lines: u64,
     },
     /// A gzip file is damaged.
-    #[error("{path}: the compressed stream is damaged (after {lines} lines): {reason}; fetch or copy it again")]
+    #[error(
+        "{path}: the compressed stream is damaged (after {lines} lines): {reason}; fetch or copy it again"
+    )]
     GzipDamaged {
         /// The file.
         path: PathBuf,

@@ -22,13 +22,19 @@ const DIGITS: usize = 32;
 ///
 /// The digest of a file is remembered in `cache_dir`; where it must be computed, `context` sees a stage.
 /// Errors: those of opening and reading the file, and a digest other than the `sha256` of the data set.
-pub fn fingerprint(spec: &DatasetSpec, cache_dir: &Path, context: Context<'_>) -> Result<String, DatasetError> {
+pub fn fingerprint(
+    spec: &DatasetSpec,
+    cache_dir: &Path,
+    context: Context<'_>,
+) -> Result<String, DatasetError> {
     let (letter, mut identity) = match &spec.source {
         SourceSpec::Kronecker(kronecker) => ('k', kronecker_identity(*kronecker, spec.weights)),
         SourceSpec::File { path, format, sha256: expected } => {
             let file = SourceFile::open(path)?;
             let found = sha256(&file, &spec.name, cache_dir, context)?;
-            if let Some(expected) = expected.as_ref().filter(|expected| !expected.eq_ignore_ascii_case(&found)) {
+            if let Some(expected) =
+                expected.as_ref().filter(|expected| !expected.eq_ignore_ascii_case(&found))
+            {
                 let (path, expected) = (path.clone(), expected.clone());
                 return Err(DatasetError::DigestMismatch { path, expected, found });
             }

@@ -52,7 +52,8 @@ impl KroneckerSource {
         if !(1..=MAX_SCALE).contains(&scale) {
             return fail(format!("scale = {scale} is not in 1..={MAX_SCALE}"));
         }
-        let Some(edges) = edge_factor.checked_mul(1 << scale).filter(|edges| *edges < u64::MAX / WORDS) else {
+        let Some(edges) = edge_factor.checked_mul(1 << scale).filter(|edges| *edges < u64::MAX / WORDS)
+        else {
             return fail(format!("edge_factor = {edge_factor} at scale {scale} makes more than 2^61 edges"));
         };
         let vertices = match vertices {
@@ -60,7 +61,9 @@ impl KroneckerSource {
             Some(given) if given >= 1 << scale => VertexSet::Given(given),
             Some(given) => {
                 let made = 1_u64 << scale;
-                return fail(format!("vertices = {given}, but scale {scale} makes {made}; leave `vertices` away"));
+                return fail(format!(
+                    "vertices = {given}, but scale {scale} makes {made}; leave `vertices` away"
+                ));
             }
         };
         Ok(Self { spec, vertices, edges, generator: Generator::new(&spec) })
@@ -90,17 +93,22 @@ impl EdgeSource for KroneckerSource {
 
     fn read(&self, context: Context<'_>, sink: &Sink<'_>) -> Result<Summary, DatasetError> {
         let next = AtomicU64::new(0);
-        let edges = read_pieces(context, sink, || (), |(), batch| {
-            let piece = next.fetch_add(1, Ordering::Relaxed);
-            let start = piece.saturating_mul(PIECE).min(self.edges);
-            let end = (start + PIECE).min(self.edges);
-            if start == end {
-                return Ok(false);
-            }
-            let result = self.generate(start..end, batch);
-            context.progress.advance(end - start);
-            result.map(|()| true).map_err(|error| Fault { piece, error })
-        })?;
+        let edges = read_pieces(
+            context,
+            sink,
+            || (),
+            |(), batch| {
+                let piece = next.fetch_add(1, Ordering::Relaxed);
+                let start = piece.saturating_mul(PIECE).min(self.edges);
+                let end = (start + PIECE).min(self.edges);
+                if start == end {
+                    return Ok(false);
+                }
+                let result = self.generate(start..end, batch);
+                context.progress.advance(end - start);
+                result.map(|()| true).map_err(|error| Fault { piece, error })
+            },
+        )?;
         Ok(Summary { edges, weighted: self.spec.weights })
     }
 }

@@ -20,15 +20,6 @@ pub struct ComputeAccount {
     pub edges: u64,
 }
 
-impl ComputeAccount {
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.compute += other.compute;
-        self.wait += other.wait;
-        self.blocks += other.blocks;
-        self.edges += other.edges;
-    }
-}
-
 /// What one reading thread did.
 #[derive(Debug, Clone)]
 pub struct ReadAccount {
@@ -44,6 +35,7 @@ pub struct ReadAccount {
 
 impl ReadAccount {
     /// An account with nothing in it. Latencies are kept to 1 % up to an hour.
+    #[expect(clippy::missing_panics_doc, reason = "constant bounds are accepted or not, once for all")]
     pub fn new() -> Self {
         // The bounds are constants that the histogram accepts: 1 < 2 * 3.6e12 and two digits.
         let latencies = Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("constant bounds");

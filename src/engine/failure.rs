@@ -79,11 +79,7 @@ impl Failure {
 
 /// Runs a thread's body and turns its error or panic into the run's failure, then calls `wake` so that no
 /// other thread waits for this one.
-pub(crate) fn guarded(
-    failure: &Failure,
-    wake: &dyn Fn(),
-    body: impl FnOnce() -> Result<(), EngineError>,
-) {
+pub(crate) fn guarded(failure: &Failure, wake: &dyn Fn(), body: impl FnOnce() -> Result<(), EngineError>) {
     // What a panicking body leaves half-done (sums, a block) is never looked at again: the run has failed.
     let cause = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return,

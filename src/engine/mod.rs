@@ -99,7 +99,9 @@ impl<'a> Engine<'a> {
             .collect::<Result<Vec<_>, _>>()?;
         let mut blocks: Vec<_> = (0..plan.blocks).map(|_| AlignedBuffer::new(plan.block as usize)).collect();
         // Touched now: the kernel hands out memory at the first write, and that is set-up, not run time.
-        blocks.iter_mut().for_each(|block| block.fill(0));
+        for block in &mut blocks {
+            block.fill(0);
+        }
         let geometry = Geometry::new(extents(setup.grid), plan.block, plan.interleave as usize);
         Ok(Self { setup, geometry, blocks, readers })
     }
@@ -153,22 +155,27 @@ impl<'a> Engine<'a> {
                 })
                 .collect();
             let tickets = primitives::AtomicU64::new(0);
-            let passes = run.passes(algorithm, &exchange.schedule, &mut accounts, &Rounds {
-                begin: &|pass| {
-                    let requests = exchange.schedule.requests_per_pass();
-                    tickets.store(requests, primitives::Ordering::Relaxed);
-                    exchange.schedule.open(pass + 2);
+            let passes = run.passes(
+                algorithm,
+                &exchange.schedule,
+                &mut accounts,
+                &Rounds {
+                    begin: &|pass| {
+                        let requests = exchange.schedule.requests_per_pass();
+                        tickets.store(requests, primitives::Ordering::Relaxed);
+                        exchange.schedule.open(pass + 2);
+                    },
+                    thread: &|pass, work, (), account| {
+                        let mut source = FromQueue {
+                            exchange: &exchange,
+                            pass,
+                            tickets: &tickets,
+                            interrupt: setup.interrupt,
+                        };
+                        work.drive(&mut source, account)
+                    },
                 },
-                thread: &|pass, work, (), account| {
-                    let mut source = FromQueue {
-                        exchange: &exchange,
-                        pass,
-                        tickets: &tickets,
-                        interrupt: setup.interrupt,
-                    };
-                    work.drive(&mut source, account)
-                },
-            });
+            );
             let runtime = started.elapsed();
             let io = run.outstanding.total();
             exchange.close();
@@ -179,7 +186,14 @@ impl<'a> Engine<'a> {
             }
             (passes, runtime, io, read)
         });
-        run.finish(passes, runtime, io, accounts.into_iter().map(|(_, account)| account).collect(), read, io_threads)
+        run.finish(
+            passes,
+            runtime,
+            io,
+            accounts.into_iter().map(|((), account)| account).collect(),
+            read,
+            io_threads,
+        )
     }
 
     fn run_sync(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
@@ -200,23 +214,28 @@ impl<'a> Engine<'a> {
             })
             .collect();
         let started = Instant::now();
-        let passes = run.passes(algorithm, &schedule, &mut own, &Rounds {
-            begin: &|pass| schedule.open(pass + 1),
-            thread: &|_, work, (io, free, read), account| {
-                let mut source = OwnReads {
-                    schedule: &schedule,
-                    io: io.as_mut(),
-                    engine: io_name(plan.io),
-                    free,
-                    read,
-                    outstanding: &run.outstanding,
-                    interrupt: setup.interrupt,
-                    describe: &describe,
-                    advance: &advance,
-                };
-                work.drive(&mut source, account)
+        let passes = run.passes(
+            algorithm,
+            &schedule,
+            &mut own,
+            &Rounds {
+                begin: &|pass| schedule.open(pass + 1),
+                thread: &|_, work, (io, free, read), account| {
+                    let mut source = OwnReads {
+                        schedule: &schedule,
+                        io: io.as_mut(),
+                        engine: io_name(plan.io),
+                        free,
+                        read,
+                        outstanding: &run.outstanding,
+                        interrupt: setup.interrupt,
+                        describe: &describe,
+                        advance: &advance,
+                    };
+                    work.drive(&mut source, account)
+                },
             },
-        });
+        );
         let runtime = started.elapsed();
         let io = run.outstanding.total();
         let mut read = ReadAccount::new();
@@ -229,10 +248,14 @@ impl<'a> Engine<'a> {
     }
 }
 
+/// One compute thread's share of a pass: number of the pass, its work, the thread's own state and account.
+type ThreadBody<'a, S> =
+    dyn Fn(u64, &PassWork<'_>, &mut S, &mut ComputeAccount) -> Result<(), EngineError> + Sync + 'a;
+
 /// One pass's two hooks: what opens it, and what each compute thread does in it.
 struct Rounds<'a, S> {
     begin: &'a dyn Fn(u64),
-    thread: &'a (dyn Fn(u64, &PassWork<'_>, &mut S, &mut ComputeAccount) -> Result<(), EngineError> + Sync),
+    thread: &'a ThreadBody<'a, S>,
 }
 
 /// What all threads of a run share.
@@ -310,10 +333,9 @@ impl Consumer for GridPass<'_> {
         let Request { column, device, offset, len, .. } = block.request;
         let expect = self.setup.grid.expectation(column as u32, device, offset);
         let mut view = BlockView::new(&block.buffer[..len], expect);
-        self.pass.block(column, &mut view, if_owned).map_err(|source| EngineError::Damaged {
-            path: self.setup.files.path(device).to_owned(),
-            source,
-        })
+        self.pass
+            .block(column, &mut view, if_owned)
+            .map_err(|source| EngineError::Damaged { path: self.setup.files.path(device).to_owned(), source })
     }
 
     fn column_done(&self, column: usize) {

@@ -35,7 +35,8 @@ impl IoEngine for AtOnce {
 
     fn reap(&mut self, completions: &mut Vec<Completion>) -> std::io::Result<()> {
         while let Some(request) = self.done.pop_back() {
-            let result = if self.fails == Some(self.seen) { Err(std::io::ErrorKind::Other.into()) } else { Ok(()) };
+            let result =
+                if self.fails == Some(self.seen) { Err(std::io::ErrorKind::Other.into()) } else { Ok(()) };
             self.seen += 1;
             let now = Instant::now();
             completions.push(Completion { request, submitted: now, completed: now, result });
@@ -145,12 +146,8 @@ fn play(passes: u64, blocks: usize, fails: Option<u64>) -> (&'static World, Vec<
 }
 
 fn compute(world: &'static World, work: &'static PassWork<'static>, pass: u64) {
-    let mut source = FromQueue {
-        exchange: &world.exchange,
-        pass,
-        tickets: &world.tickets,
-        interrupt: &world.interrupt,
-    };
+    let mut source =
+        FromQueue { exchange: &world.exchange, pass, tickets: &world.tickets, interrupt: &world.interrupt };
     let mut account = ComputeAccount::default();
     guarded(&world.failure, &|| world.exchange.close(), || work.drive(&mut source, &mut account));
 }

@@ -52,12 +52,8 @@ pub trait Algorithm {
 /// One pass over all edges. Called by all compute threads at once.
 pub trait Pass: Sync {
     /// Adds up the edges of a block, all of one column.
-    fn block(
-        &self,
-        column: usize,
-        block: &mut BlockView<'_>,
-        if_owned: IfOwned,
-    ) -> Result<Taken, ChunkError>;
+    fn block(&self, column: usize, block: &mut BlockView<'_>, if_owned: IfOwned)
+    -> Result<Taken, ChunkError>;
     /// All blocks of the column are in the sums: the vertex pass over its destinations. Called once per column,
     /// also where the column has no edges.
     fn column_done(&self, column: usize);

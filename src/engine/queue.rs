@@ -9,7 +9,7 @@ use super::primitives::{Condvar, Mutex, lock, wait};
 
 /// A first-in, first-out queue between threads.
 #[derive(Debug)]
-pub struct Queue<T> {
+pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
 }
@@ -22,13 +22,13 @@ struct State<T> {
 
 impl<T> Queue<T> {
     /// A queue that holds `items`, and room for as many without allocating again.
-    pub fn new(items: impl IntoIterator<Item = T>) -> Self {
+    pub(crate) fn new(items: impl IntoIterator<Item = T>) -> Self {
         let items = items.into_iter().collect();
         Self { state: Mutex::new(State { items, closed: false }), changed: Condvar::new() }
     }
 
     /// Appends an item. On a closed queue it is dropped: nobody will ask for it.
-    pub fn push(&self, item: T) {
+    pub(crate) fn push(&self, item: T) {
         let mut state = lock(&self.state);
         if !state.closed {
             state.items.push_back(item);
@@ -38,13 +38,13 @@ impl<T> Queue<T> {
     }
 
     /// The oldest item, if there is one.
-    pub fn try_pop(&self) -> Option<T> {
+    pub(crate) fn try_pop(&self) -> Option<T> {
         let mut state = lock(&self.state);
         if state.closed { None } else { state.items.pop_front() }
     }
 
     /// The oldest item; waits for one. `None` once the queue is closed, also where items are left.
-    pub fn pop(&self) -> Option<T> {
+    pub(crate) fn pop(&self) -> Option<T> {
         let mut state = lock(&self.state);
         loop {
             if state.closed {
@@ -58,7 +58,7 @@ impl<T> Queue<T> {
     }
 
     /// Ends all waiting, now and later. What is left in the queue is dropped with it.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         lock(&self.state).closed = true;
         self.changed.notify_all();
     }

@@ -12,22 +12,22 @@ use super::primitives::{Condvar, Mutex, MutexGuard, lock, wait};
 
 /// One read, without its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub(crate) struct Request {
     /// The pass it belongs to, from 0.
-    pub pass: u64,
+    pub(crate) pass: u64,
     /// Column of its edges.
-    pub column: usize,
+    pub(crate) column: usize,
     /// Device and byte range of its file.
-    pub device: usize,
+    pub(crate) device: usize,
     /// First byte.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Bytes.
-    pub len: usize,
+    pub(crate) len: usize,
 }
 
 /// Where the columns lie: `extents[column][device]` is a byte range of the device's file.
 #[derive(Debug, Clone)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     extents: Vec<Vec<Range<u64>>>,
     devices: usize,
     block: u64,
@@ -36,23 +36,23 @@ pub struct Geometry {
 
 impl Geometry {
     /// Requests of `block` bytes, `interleave` columns in turn. All are at least 1.
-    pub fn new(extents: Vec<Vec<Range<u64>>>, block: u64, interleave: usize) -> Self {
+    pub(crate) fn new(extents: Vec<Vec<Range<u64>>>, block: u64, interleave: usize) -> Self {
         let devices = extents.first().map_or(0, Vec::len);
         Self { extents, devices, block, interleave: interleave.max(1) }
     }
 
     /// Requests that a column takes.
-    pub fn requests_of(&self, column: usize) -> u64 {
+    pub(crate) fn requests_of(&self, column: usize) -> u64 {
         self.extents[column].iter().map(|extent| self.blocks(extent)).sum()
     }
 
     /// Requests of a whole pass.
-    pub fn requests(&self) -> u64 {
+    pub(crate) fn requests(&self) -> u64 {
         (0..self.extents.len()).map(|column| self.requests_of(column)).sum()
     }
 
     /// Columns.
-    pub fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.extents.len()
     }
 
@@ -101,7 +101,7 @@ struct Cursor {
 
 /// What [`Schedule::take`] has to say.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// Read this.
     Request(Request),
     /// Nothing for these devices at this moment. [`Schedule::wait`] with the number waits until that may change.
@@ -112,7 +112,7 @@ pub enum Next {
 
 /// The requests of a run, shared by the threads that read.
 #[derive(Debug)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     geometry: Geometry,
     per_pass: u64,
     state: Mutex<State>,
@@ -135,7 +135,7 @@ struct State {
 
 impl Schedule {
     /// A schedule of at most `limit` passes. Nothing goes out before [`Schedule::open`].
-    pub fn new(geometry: Geometry, limit: u64) -> Self {
+    pub(crate) fn new(geometry: Geometry, limit: u64) -> Self {
         let cursors = vec![Cursor::default(); geometry.devices];
         let per_pass = geometry.requests();
         let state = State { cursors, pass: 0, left: per_pass, open: 0, limit, version: 0, closed: false };
@@ -143,31 +143,31 @@ impl Schedule {
     }
 
     /// Where the columns lie.
-    pub fn geometry(&self) -> &Geometry {
+    pub(crate) fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
     /// Requests of one pass.
-    pub fn requests_per_pass(&self) -> u64 {
+    pub(crate) fn requests_per_pass(&self) -> u64 {
         self.per_pass
     }
 
     /// Lets the first `passes` passes be read.
-    pub fn open(&self, passes: u64) {
+    pub(crate) fn open(&self, passes: u64) {
         let mut state = lock(&self.state);
         state.open = passes.min(state.limit);
         self.announce(state);
     }
 
     /// No further requests, for any thread.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
         self.announce(state);
     }
 
     /// The oldest request that is not yet out, among the devices of which `room` says that they take one.
-    pub fn take(&self, room: &dyn Fn(usize) -> bool) -> Next {
+    pub(crate) fn take(&self, room: &dyn Fn(usize) -> bool) -> Next {
         let mut state = lock(&self.state);
         if let Some(verdict) = self.closed_or_closed_off(&mut state) {
             return verdict;
@@ -196,7 +196,7 @@ impl Schedule {
     }
 
     /// Waits until something has happened since [`Next::Later`] gave its number.
-    pub fn wait(&self, version: u64) {
+    pub(crate) fn wait(&self, version: u64) {
         let mut state = lock(&self.state);
         while state.version == version {
             state = wait(&self.changed, state);

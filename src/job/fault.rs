@@ -40,6 +40,14 @@ impl Fault {
         self
     }
 
+    /// Points at a place, where there is one.
+    pub(crate) fn maybe_at(self, origin: Option<&Origin>) -> Self {
+        match origin {
+            Some(origin) => self.at(origin),
+            None => self,
+        }
+    }
+
     /// Points at a file as a whole, where something is missing from it.
     pub(crate) fn at_source(mut self, source: &Arc<Source>) -> Self {
         self.source = Some(Arc::clone(source));
@@ -106,9 +114,9 @@ impl fmt::Display for Fault {
         if let Some(location) = self.location() {
             write!(f, "\n{:margin$}--> {location}", "")?;
         }
-        if let Some(Excerpt { line, column, width, text }) = &excerpt {
+        if let Some(Excerpt { line, indent, width, text, .. }) = &excerpt {
             write!(f, "\n{:margin$} |\n{line} | {text}\n{:margin$} | ", "", "")?;
-            write!(f, "{:pad$}{}", "", "^".repeat(*width), pad = column - 1)?;
+            write!(f, "{:pad$}{}", "", "^".repeat(*width), pad = indent)?;
         }
         match &self.help {
             Some(help) => write!(f, "\n{:margin$} = help: {help}", ""),
@@ -121,6 +129,8 @@ impl fmt::Display for Fault {
 struct Excerpt {
     line: usize,
     column: usize,
+    /// Blanks before the carets.
+    indent: usize,
     width: usize,
     text: String,
 }
@@ -133,15 +143,31 @@ impl Excerpt {
         let end = floor_char(all, origin.span.end).max(start);
         let line_start = all[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = all[start..].find('\n').map_or(all.len(), |at| start + at);
-        let clean =
-            |text: &str| text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
-        Self {
-            line: all[..start].matches('\n').count() + 1,
-            column: all[line_start..start].chars().filter(|&c| c != BOM).count() + 1,
-            width: all[start..end.min(line_end)].chars().count().max(1),
-            text: clean(all[line_start..line_end].trim_start_matches(BOM).trim_end()),
-        }
+        let column = all[line_start..start].chars().filter(|&c| c != BOM).count();
+        let (text, shift) = window(all[line_start..line_end].trim_start_matches(BOM).trim_end(), column);
+        let indent = column - shift.min(column);
+        let width = all[start..end.min(line_end)].chars().count();
+        let room = text.chars().count().saturating_sub(indent);
+        let line = all[..start].matches('\n').count() + 1;
+        Self { line, column: column + 1, indent, width: width.min(room).max(1), text }
     }
+}
+
+/// Characters of a line that are shown: more would wrap on a terminal and misplace the carets.
+const SHOWN: usize = 120;
+
+/// The part of a line around a column (from 0), and by how many characters it is shifted to the left.
+fn window(line: &str, column: usize) -> (String, usize) {
+    let clean = line.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let length = line.chars().count();
+    if length <= SHOWN {
+        return (clean.collect(), 0);
+    }
+    let start = column.saturating_sub(SHOWN / 3).min(length - SHOWN);
+    let dots = |cut: bool| if cut { "..." } else { "" };
+    let (before, after) = (dots(start > 0), dots(start + SHOWN < length));
+    let part: String = clean.skip(start).take(SHOWN).collect();
+    (format!("{before}{part}{after}"), start.saturating_sub(before.len()))
 }
 
 /// A byte-order mark shows as nothing and must not shift the columns.

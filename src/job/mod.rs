@@ -1,8 +1,25 @@
 //! From job files to checked runs.
+//!
+//! A text becomes a tree whose values know their places (`tree`), a tree becomes layers of typed options
+//! (`layer`, by the table of [`options`]), a job becomes the points of its matrix (`file`, `expand`), and a point
+//! becomes a [`spec::RunSpec`] (`resolve`). All faults of a batch are gathered on the way.
 
-mod fault;
-mod source;
+mod batch;
+mod expand;
+pub(crate) mod fault;
+pub(crate) mod file;
+mod identity;
+pub(crate) mod layer;
+mod notes;
+pub mod options;
+pub(crate) mod resolve;
+pub(crate) mod source;
 pub mod spec;
-mod tree;
+pub(crate) mod suggest;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tree;
 
+pub use batch::{Batch, Job, JobSource, LoadOptions, find_job_files, load_batch};
 pub use fault::{Fault, Faults, Severity};
+pub use identity::run_id;

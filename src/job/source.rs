@@ -39,7 +39,7 @@ impl Source {
 
     /// Reads a file. Only regular files: a pipe or a device could keep us waiting for ever.
     pub(crate) fn read(path: &Path) -> Result<Arc<Self>, Fault> {
-        let name = path.display().to_string();
+        let name = shown(path);
         let fault = |message: String, help: &str| {
             Fault::new(message).at_source(&Self::new(SourceKind::Text, name.clone(), "")).help(help)
         };
@@ -68,6 +68,13 @@ impl Source {
             }
         }
     }
+}
+
+/// A path for people: relative where it lies below the current directory.
+pub(crate) fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().ok();
+    let relative = here.as_deref().and_then(|here| path.strip_prefix(here).ok());
+    relative.filter(|path| !path.as_os_str().is_empty()).unwrap_or(path).display().to_string()
 }
 
 /// A place in a source: a byte range, empty where only the source as a whole is meant.

@@ -47,7 +47,7 @@ impl Node {
         match &self.value {
             Value::Text(text) => format!("the string {text:?}"),
             Value::Integer(number) => format!("the integer {number}"),
-            Value::Float(number) => format!("the float {number}"),
+            Value::Float(number) => format!("the float {number:?}"),
             Value::Bool(value) => format!("the boolean {value}"),
             Value::Datetime => format!("the date {}", self.origin.text()),
             Value::Array(_) => "an array".into(),
@@ -108,7 +108,8 @@ pub(crate) fn parse_set(argument: &str) -> Result<Table, Faults> {
         Ok(parsed) => Convert { source: &source, shift: value.start }.node(&parsed, &mut faults),
         Err(_) => Node {
             value: Value::Text(argument[value.clone()].to_owned()),
-            origin: Origin::new(&source, value),
+            // Nothing to point at: the whole argument is.
+            origin: if value.is_empty() { whole } else { Origin::new(&source, value) },
         },
     };
     let origin = Origin::new(&source, key.clone());
@@ -129,16 +130,22 @@ fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
 }
 
 fn syntax_fault(source: &Arc<Source>, error: &toml::de::Error) -> Fault {
-    // "expected nothing" and "expected literal string" say what the parser wants, not what the user should do.
-    let message =
-        error.message().trim_end_matches(", expected nothing").trim_end_matches(", expected literal string");
     let end = source.text.len();
     let span = error.span().unwrap_or(end..end);
     // An error at the end of a line or of the file has an empty span: point at the character there.
     let start = span.start.min(end.saturating_sub(1));
-    let span = start..span.end.max(start + 1);
-    Fault::new(format!("this is not TOML: {message}")).at(&Origin::new(source, span))
+    let origin = Origin::new(source, start..span.end.max(start + 1));
+    // The parser's words, less what it expected instead where that does not help a user.
+    let message = match error.message() {
+        unquoted if unquoted.starts_with(UNQUOTED) && origin.text().trim().is_empty() => "a value is missing",
+        unquoted if unquoted.starts_with(UNQUOTED) => UNQUOTED,
+        other => other.trim_end_matches(", expected nothing"),
+    };
+    Fault::new(format!("this is not TOML: {message}")).at(&origin)
 }
+
+/// What the parser says of any value that it cannot read.
+const UNQUOTED: &str = "string values must be quoted";
 
 /// From the parser's tree, whose spans count from `shift` in the source.
 struct Convert<'a> {

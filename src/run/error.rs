@@ -25,10 +25,16 @@ impl Failure {
     /// What the end of a child says of its work, where the child itself said nothing.
     pub fn of(ended: Ended, work: &str) -> Self {
         let (class, text) = match ended {
-            Ended::TimedOut => ("timeout", format!("the {work} took longer than measure.timeout and was ended")),
-            Ended::Killed(signal @ (2 | 15)) => (INTERRUPTED, format!("the {work} was ended by signal {signal}")),
+            Ended::TimedOut => {
+                ("timeout", format!("the {work} took longer than measure.timeout and was ended"))
+            }
+            Ended::Killed(signal @ (2 | 15)) => {
+                (INTERRUPTED, format!("the {work} was ended by signal {signal}"))
+            }
             Ended::Killed(9) => ("killed", format!("the {work} was killed (signal 9); out of memory?")),
-            Ended::Killed(signal) => ("crash", format!("the {work} ended by signal {signal}: a defect of ioc")),
+            Ended::Killed(signal) => {
+                ("crash", format!("the {work} ended by signal {signal}: a defect of ioc"))
+            }
             Ended::Exited(130) => (INTERRUPTED, format!("the {work} was interrupted")),
             Ended::Exited(code) => ("crash", format!("the {work} ended with code {code} and no word of why")),
         };

@@ -50,7 +50,12 @@ pub struct Surroundings<'a> {
 }
 
 /// Executes one repetition of a planned run. The row tells how it ended; it is not written yet.
-pub fn execute(plan: &JobPlan, run: &PlannedRun, id: &AttemptId, around: Surroundings<'_>) -> (Row, Aftermath) {
+pub fn execute(
+    plan: &JobPlan,
+    run: &PlannedRun,
+    id: &AttemptId,
+    around: Surroundings<'_>,
+) -> (Row, Aftermath) {
     let mut row = blank(plan, run, id);
     let mut aftermath = Aftermath::default();
     match attempt(plan, run, id, around, &mut row, &mut aftermath) {
@@ -89,7 +94,8 @@ fn attempt(
     row.direct_io = Some(files.direct());
     if !files.direct() {
         aftermath.notes.push(
-            "a device's file system refuses O_DIRECT: reads go through the page cache (direct_io=false)".to_owned(),
+            "a device's file system refuses O_DIRECT: reads go through the page cache (direct_io=false)"
+                .to_owned(),
         );
     }
     let (account, outcome) = measure(run, &grid, plan, files, around, started, row)?;
@@ -160,7 +166,12 @@ fn measure(
 }
 
 /// The ten best, and the best of them in the row.
-fn describe(grid: &Grid, outcome: &Outcome, row: &mut Row, aftermath: &mut Aftermath) -> Result<(), RunError> {
+fn describe(
+    grid: &Grid,
+    outcome: &Outcome,
+    row: &mut Row,
+    aftermath: &mut Aftermath,
+) -> Result<(), RunError> {
     let Some(values) = &outcome.values else {
         row.result = Some(format!("{} edges read", grid.manifest.edges));
         return Ok(());

@@ -1,5 +1,7 @@
 //! From what a repetition knows to the columns of its row.
 
+use std::fmt::Write;
+
 use super::plan::{JobPlan, PlannedRun};
 use crate::algorithm::{Outcome, pagerank};
 use crate::engine::accounting::Account;
@@ -8,12 +10,12 @@ use crate::grid::Grid;
 use crate::job::spec::{
     AlgorithmSpec, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PrecisionSpec,
 };
-use crate::measure::{clock, disk};
 use crate::measure::environment::Environment;
+use crate::measure::{clock, disk};
 use crate::report::{AttemptId, Digest, Row, Seconds};
 
 /// A row that knows whose it is, what was asked for, and on which machine.
-pub fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
+pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
     let spec = &run.spec;
     let mut row = Row::new(id, &plan.job);
     row.variant = some_text(&spec.variant);
@@ -60,7 +62,7 @@ fn fill_machine(row: &mut Row, plan: &JobPlan, run: &PlannedRun) {
 }
 
 /// What the grid says of itself.
-pub fn fill_grid(row: &mut Row, grid: &Grid) {
+pub(crate) fn fill_grid(row: &mut Row, grid: &Grid) {
     let manifest = &grid.manifest;
     row.dataset_checksum = Some(Digest(manifest.dataset_checksum));
     row.vertices = Some(manifest.vertices);
@@ -72,7 +74,7 @@ pub fn fill_grid(row: &mut Row, grid: &Grid) {
 }
 
 /// The engine's parameters as resolved.
-pub fn fill_plan(row: &mut Row, plan: &Plan) {
+pub(crate) fn fill_plan(row: &mut Row, plan: &Plan) {
     row.block_b = Some(plan.block);
     row.io_depth = Some(plan.depth);
     row.io_threads = (plan.model == ModelSpec::Ioc).then_some(plan.io_threads);
@@ -81,7 +83,7 @@ pub fn fill_plan(row: &mut Row, plan: &Plan) {
 }
 
 /// Where the time went.
-pub fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
+pub(crate) fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
     let runtime = account.runtime.as_secs_f64();
     let per_second = |amount: f64| (runtime > 0.0).then(|| amount / runtime);
     row.runtime_s = Some(account.runtime.into());
@@ -108,7 +110,7 @@ pub fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
 }
 
 /// What the process has used so far.
-pub fn fill_usage(row: &mut Row) {
+pub(crate) fn fill_usage(row: &mut Row) {
     let times = clock::process_times();
     row.user_s = times.map(|(user, _)| Seconds(user));
     row.system_s = times.map(|(_, system)| Seconds(system));
@@ -116,7 +118,7 @@ pub fn fill_usage(row: &mut Row) {
 }
 
 /// What came out.
-pub fn fill_outcome(row: &mut Row, outcome: &Outcome) {
+pub(crate) fn fill_outcome(row: &mut Row, outcome: &Outcome) {
     row.iterations = Some(outcome.iterations);
     row.converged = outcome.converged;
     row.residual = outcome.residual;
@@ -135,18 +137,23 @@ fn now_utc() -> String {
 fn algorithm_columns(algorithm: &AlgorithmSpec) -> (&'static str, String) {
     match algorithm {
         AlgorithmSpec::Scan(spec) => ("scan", format!("iterations={}", spec.iterations)),
-        AlgorithmSpec::Spmv(spec) => {
-            ("spmv", format!("iterations={} x={}", spec.iterations, if spec.x.is_some() { "file" } else { "1" }))
-        }
+        AlgorithmSpec::Spmv(spec) => (
+            "spmv",
+            format!("iterations={} x={}", spec.iterations, if spec.x.is_some() { "file" } else { "1" }),
+        ),
         AlgorithmSpec::Pagerank(spec) => {
             let mut text = format!("iterations={}", spec.iterations);
             if let Some(tolerance) = spec.tolerance {
-                text += &format!(" tolerance={tolerance:e}");
+                let _ = write!(text, " tolerance={tolerance:e}");
             }
             let precision = if pagerank::precision(spec) == PrecisionSpec::F64 { "f64" } else { "f32" };
             let dangling = if spec.dangling == DanglingSpec::Spread { "spread" } else { "ignore" };
             let init = if spec.init == InitSpec::One { "one" } else { "uniform" };
-            text += &format!(" damping={} dangling={dangling} init={init} precision={precision}", spec.damping);
+            let _ = write!(
+                text,
+                " damping={} dangling={dangling} init={init} precision={precision}",
+                spec.damping
+            );
             ("pagerank", text)
         }
     }

@@ -101,7 +101,11 @@ impl World {
         grid::build(self.folder.path(), &request, source.as_ref(), None, 1 << 30, context).unwrap()
     }
 
-    pub fn run(&self, case: &Case, algorithm: &AlgorithmSpec) -> Result<(Outcome, Grid), Box<dyn std::error::Error>> {
+    pub fn run(
+        &self,
+        case: &Case,
+        algorithm: &AlgorithmSpec,
+    ) -> Result<(Outcome, Grid), Box<dyn std::error::Error>> {
         let grid = self.grid(case);
         let outcome = self.run_on(&grid, case, algorithm, |setup| Engine::prepare(setup))?;
         Ok((outcome, grid))

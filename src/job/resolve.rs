@@ -1,0 +1,367 @@
+//! From a point of the matrix to a [`RunSpec`]: merged, checked, with nothing optional left.
+//!
+//! What a single value must be is checked where it is read ([`super::layer`]); here is what only the merged
+//! whole shows, like a buffer that outgrows the memory. Every fault points at a value that the user wrote.
+
+use std::path::{Path, PathBuf};
+
+use super::expand::Point;
+use super::fault::{Fault, Faults};
+use super::file::JobFile;
+use super::layer::{Layers, Setting, Typed};
+use super::source::Origin;
+use super::spec::{
+    AlgorithmSpec, Auto, DanglingSpec, EncodingSpec, EngineSpec, GridSpec, InitSpec, IoSpec, KernelSpec,
+    MeasureSpec, ModelSpec, OrderSpec, OutputSpec, PagerankSpec, PrecisionSpec, RunSpec, ScanSpec, SpmvSpec,
+    StorageSpec, VerifySpec,
+};
+use crate::dataset::registry::{self, Registry};
+use crate::grid::chunk::CHUNK;
+use crate::units::format_bytes;
+
+/// Iterations of PageRank where the job names neither iterations nor a tolerance: as in GridGraph's experiments.
+const PAGERANK_ITERATIONS: u64 = 20;
+/// The bound that only a mistaken tolerance reaches: with damping 0.85 it stands for a residual of 1e-35.
+const PAGERANK_ITERATIONS_TO_TOLERANCE: u64 = 500;
+
+/// A path that a run needs on its machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Needed {
+    pub(crate) path: PathBuf,
+    pub(crate) kind: NeededKind,
+    pub(crate) origin: Origin,
+}
+
+/// What must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NeededKind {
+    DeviceDirectory,
+    DatasetFile,
+    VectorFile,
+}
+
+/// A value or part could not be had: a fault of it is reported already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Invalid;
+
+/// Resolves the points of one job.
+pub(crate) struct Resolver<'a> {
+    pub(crate) job: &'a JobFile,
+    pub(crate) project: &'a Path,
+    pub(crate) report: &'a Path,
+    pub(crate) registry: &'a Registry,
+    pub(crate) faults: &'a mut Faults,
+    pub(crate) needed: Vec<Needed>,
+}
+
+impl Resolver<'_> {
+    /// The run of a point, if nothing is wrong with it.
+    pub(crate) fn run(&mut self, point: &Point<'_>) -> Result<RunSpec, Invalid> {
+        let values = Values { layers: &point.layers, project: self.project };
+        // Every part is looked at before the first that is missing ends it: all faults are wanted.
+        let dataset = self.dataset(&point.layers);
+        let algorithm = self.algorithm(point.algorithm, &values);
+        let storage = self.storage(&values);
+        let grid = grid(&values);
+        let engine = self.engine(&values);
+        let measure = measure(&values);
+        Ok(RunSpec {
+            job: self.job.name.clone(),
+            report: self.report.to_owned(),
+            variant: point.variant.to_owned(),
+            dataset: dataset?,
+            algorithm: algorithm?,
+            storage: storage?,
+            grid: grid?,
+            engine: engine?,
+            measure: measure?,
+            output: OutputSpec { values: values.choice("output.values", &[("csv", true), ("off", false)])? },
+        })
+    }
+
+    fn need(&mut self, path: &Path, kind: NeededKind, origin: &Origin) {
+        if !self.needed.iter().any(|known| known.path == path && known.kind == kind) {
+            self.needed.push(Needed { path: path.to_owned(), kind, origin: origin.clone() });
+        }
+    }
+
+    fn dataset(&mut self, layers: &Layers<'_>) -> Result<super::spec::DatasetSpec, Invalid> {
+        let resolved = registry::resolve(layers, self.registry, self.project, self.faults)?;
+        if let Some((path, origin)) = &resolved.file {
+            self.need(path, NeededKind::DatasetFile, origin);
+        }
+        Ok(resolved.spec)
+    }
+
+    fn algorithm(&mut self, name: &str, values: &Values<'_>) -> Result<AlgorithmSpec, Invalid> {
+        match name {
+            "scan" => {
+                Ok(AlgorithmSpec::Scan(ScanSpec { iterations: values.count("algorithm.scan.iterations")? }))
+            }
+            "pagerank" => pagerank(values).map(AlgorithmSpec::Pagerank),
+            _ => self.spmv(values).map(AlgorithmSpec::Spmv),
+        }
+    }
+
+    fn spmv(&mut self, values: &Values<'_>) -> Result<SpmvSpec, Invalid> {
+        let x = values.setting("algorithm.spmv.x")?;
+        let x = match &x.value {
+            Typed::Count(_) => None,
+            Typed::Text(path) => {
+                let path = values.absolute(path);
+                self.need(&path, NeededKind::VectorFile, &x.origin);
+                Some(path)
+            }
+            _ => return Err(Invalid),
+        };
+        Ok(SpmvSpec { iterations: values.count("algorithm.spmv.iterations")?, x })
+    }
+
+    fn storage(&mut self, values: &Values<'_>) -> Result<StorageSpec, Invalid> {
+        let setting = values.setting("storage.devices")?;
+        let Typed::Texts(devices) = &setting.value else { return Err(Invalid) };
+        let devices: Vec<PathBuf> = devices.iter().map(|path| values.absolute(path)).collect();
+        let distinct = self.distinct(&devices, setting);
+        let ssds = self.ssds(values, devices.len());
+        let used = devices.into_iter().zip(&setting.items).take(ssds? as usize);
+        let mut directories = Vec::new();
+        for (path, origin) in used {
+            self.need(&path, NeededKind::DeviceDirectory, origin);
+            directories.push(path);
+        }
+        distinct?;
+        Ok(StorageSpec {
+            devices: directories,
+            ssds: ssds?,
+            stripe: values.count("storage.stripe")?,
+            rated: values.count_or_off("storage.rated")?,
+            emulate: values.count_or_off("storage.emulate")?,
+            keep: values.flag("storage.keep")?,
+        })
+    }
+
+    fn distinct(&mut self, devices: &[PathBuf], setting: &Setting) -> Result<(), Invalid> {
+        for (at, device) in devices.iter().enumerate() {
+            if devices[..at].contains(device) {
+                let origin = setting.items.get(at).unwrap_or(&setting.origin);
+                let fault = Fault::new("two devices are the same directory").at(origin);
+                self.faults.push(fault.help("give each SSD a directory of its own"));
+                return Err(Invalid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Devices to stripe over: all where the job does not say; one folder where it names none.
+    fn ssds(&mut self, values: &Values<'_>, devices: usize) -> Result<u32, Invalid> {
+        let Some(setting) = values.layers.get("storage.ssds") else {
+            return u32::try_from(devices.max(1)).map_err(|_| Invalid);
+        };
+        let Typed::Count(ssds) = setting.value else { return Err(Invalid) };
+        if devices > 0 && ssds > devices as u64 {
+            let message = format!("`storage.ssds` is {ssds}, but `storage.devices` lists {devices}");
+            let help = format!("use at most {devices}, or list more devices");
+            self.faults.push(Fault::new(message).at(&setting.origin).help(help));
+            return Err(Invalid);
+        }
+        u32::try_from(ssds).map_err(|_| Invalid)
+    }
+
+    fn engine(&mut self, values: &Values<'_>) -> Result<EngineSpec, Invalid> {
+        self.check_buffer(values);
+        let model = values.choice("engine.model", &[("ioc", ModelSpec::Ioc), ("sync", ModelSpec::Sync)])?;
+        let io_threads = values.auto_u32("engine.io_threads")?;
+        Ok(EngineSpec {
+            model,
+            io: values.choice("engine.io", &[("libaio", IoSpec::Libaio), ("psync", IoSpec::Psync)])?,
+            block_size: values.auto("engine.block_size")?,
+            io_depth: values.auto_u32("engine.io_depth")?,
+            io_batch: values.small("engine.io_batch")?,
+            // The synchronous model has none: two runs that differ only in them are the same run.
+            io_threads: if model == ModelSpec::Sync { Auto::Auto } else { io_threads },
+            compute_threads: values.auto_u32("engine.compute_threads")?,
+            buffer: values.count("engine.buffer")?,
+            memory: values.count("engine.memory")?,
+            kernel: values
+                .choice("engine.kernel", &[("owned", KernelSpec::Owned), ("atomic", KernelSpec::Atomic)])?,
+        })
+    }
+
+    fn check_buffer(&mut self, values: &Values<'_>) {
+        let (Ok(buffer), Ok(memory)) = (values.count("engine.buffer"), values.count("engine.memory")) else {
+            return;
+        };
+        if memory <= buffer {
+            let message = format!(
+                "`engine.memory` {} is all taken by `engine.buffer` {}",
+                values.shown("engine.memory"),
+                values.shown("engine.buffer")
+            );
+            let origin = values.blame(&["engine.memory", "engine.buffer"]);
+            let help = "raise the memory or lower the buffer: vertex state needs room too";
+            self.faults.push(Fault::new(message).maybe_at(origin).help(help));
+        }
+        let block = match values.auto("engine.block_size") {
+            Ok(Auto::Value(block)) => block,
+            _ => CHUNK as u64,
+        };
+        if buffer / block < 2 {
+            let message = format!(
+                "`engine.buffer` {} holds fewer than two blocks of {}",
+                values.shown("engine.buffer"),
+                format_bytes(block)
+            );
+            let origin = values.blame(&["engine.buffer", "engine.block_size"]);
+            let help = "raise the buffer or lower `engine.block_size`: one block is filled while another is computed on";
+            self.faults.push(Fault::new(message).maybe_at(origin).help(help));
+        }
+    }
+}
+
+fn pagerank(values: &Values<'_>) -> Result<PagerankSpec, Invalid> {
+    let tolerance = values.real_or_off("algorithm.pagerank.tolerance")?;
+    let iterations = match values.layers.get("algorithm.pagerank.iterations") {
+        Some(_) => values.count("algorithm.pagerank.iterations")?,
+        None if tolerance.is_some() => PAGERANK_ITERATIONS_TO_TOLERANCE,
+        None => PAGERANK_ITERATIONS,
+    };
+    let precision = [("auto", PrecisionSpec::Auto), ("f32", PrecisionSpec::F32), ("f64", PrecisionSpec::F64)];
+    let dangling = [("spread", DanglingSpec::Spread), ("ignore", DanglingSpec::Ignore)];
+    let init = [("uniform", InitSpec::Uniform), ("one", InitSpec::One)];
+    Ok(PagerankSpec {
+        iterations,
+        tolerance,
+        precision: values.choice("algorithm.pagerank.precision", &precision)?,
+        damping: values.real("algorithm.pagerank.damping")?,
+        dangling: values.choice("algorithm.pagerank.dangling", &dangling)?,
+        init: values.choice("algorithm.pagerank.init", &init)?,
+    })
+}
+
+fn grid(values: &Values<'_>) -> Result<GridSpec, Invalid> {
+    Ok(GridSpec {
+        encoding: values.choice("grid.encoding", &[("raw", EncodingSpec::Raw)])?,
+        columns: values.auto_u32("grid.columns")?,
+        source_window: values.auto("grid.source_window")?,
+        interleave: values.auto_u32("grid.interleave")?,
+    })
+}
+
+fn measure(values: &Values<'_>) -> Result<MeasureSpec, Invalid> {
+    let order = [("interleaved", OrderSpec::Interleaved), ("sequential", OrderSpec::Sequential)];
+    let verify = [("first", VerifySpec::First), ("all", VerifySpec::All), ("off", VerifySpec::Off)];
+    let timeout = match values.setting("measure.timeout")?.value {
+        Typed::Off => None,
+        // Whole seconds, rounded up: never shorter than asked for.
+        Typed::Time(time) => Some(time.as_secs() + u64::from(time.subsec_nanos() > 0)),
+        _ => return Err(Invalid),
+    };
+    Ok(MeasureSpec {
+        repeat: values.small("measure.repeat")?,
+        warmup: values.small("measure.warmup")?,
+        order: values.choice("measure.order", &order)?,
+        timeout_s: timeout,
+        verify: values.choice("measure.verify", &verify)?,
+    })
+}
+
+/// Merged values by type. Nothing is given for a value that was faulty, which is reported already.
+#[derive(Clone, Copy)]
+pub(crate) struct Values<'a> {
+    pub(crate) layers: &'a Layers<'a>,
+    /// Where relative paths start.
+    pub(crate) project: &'a Path,
+}
+
+impl<'a> Values<'a> {
+    /// The strongest setting of an option that has a default or is known to be set.
+    fn setting(&self, path: &str) -> Result<&'a Setting, Invalid> {
+        self.layers.get(path).ok_or(Invalid)
+    }
+
+    pub(crate) fn count(&self, path: &str) -> Result<u64, Invalid> {
+        match self.setting(path)?.value {
+            Typed::Count(count) => Ok(count),
+            _ => Err(Invalid),
+        }
+    }
+
+    /// A count whose option admits nothing above 32 bits.
+    pub(crate) fn small(&self, path: &str) -> Result<u32, Invalid> {
+        u32::try_from(self.count(path)?).map_err(|_| Invalid)
+    }
+
+    fn count_or_off(&self, path: &str) -> Result<Option<u64>, Invalid> {
+        match self.setting(path)?.value {
+            Typed::Off => Ok(None),
+            _ => self.count(path).map(Some),
+        }
+    }
+
+    fn auto(&self, path: &str) -> Result<Auto<u64>, Invalid> {
+        match self.setting(path)?.value {
+            Typed::Auto => Ok(Auto::Auto),
+            _ => self.count(path).map(Auto::Value),
+        }
+    }
+
+    fn auto_u32(&self, path: &str) -> Result<Auto<u32>, Invalid> {
+        match self.setting(path)?.value {
+            Typed::Auto => Ok(Auto::Auto),
+            _ => self.small(path).map(Auto::Value),
+        }
+    }
+
+    fn real(&self, path: &str) -> Result<f64, Invalid> {
+        match self.setting(path)?.value {
+            Typed::Real(real) => Ok(real),
+            _ => Err(Invalid),
+        }
+    }
+
+    fn real_or_off(&self, path: &str) -> Result<Option<f64>, Invalid> {
+        match self.setting(path)?.value {
+            Typed::Off => Ok(None),
+            _ => self.real(path).map(Some),
+        }
+    }
+
+    pub(crate) fn flag(&self, path: &str) -> Result<bool, Invalid> {
+        match self.setting(path)?.value {
+            Typed::Bool(flag) => Ok(flag),
+            _ => Err(Invalid),
+        }
+    }
+
+    pub(crate) fn text(&self, path: &str) -> Result<&str, Invalid> {
+        match &self.setting(path)?.value {
+            Typed::Text(text) => Ok(text),
+            _ => Err(Invalid),
+        }
+    }
+
+    /// What a name stands for.
+    pub(crate) fn choice<T: Copy>(&self, path: &str, meanings: &[(&str, T)]) -> Result<T, Invalid> {
+        let Typed::Choice(chosen) = self.setting(path)?.value else { return Err(Invalid) };
+        meanings.iter().find(|(name, _)| *name == chosen).map(|(_, meaning)| *meaning).ok_or(Invalid)
+    }
+
+    pub(crate) fn absolute(&self, path: &str) -> PathBuf {
+        self.project.join(path)
+    }
+
+    /// A value as written, for messages.
+    fn shown(&self, path: &str) -> String {
+        match self.layers.get(path) {
+            Some(setting) if setting.origin.written() => format!("({})", setting.origin.text()),
+            Some(setting) => format!("({}, the default)", setting.origin.text()),
+            None => String::new(),
+        }
+    }
+
+    /// The first of some options that the user wrote: a fault of several is told there.
+    pub(crate) fn blame(&self, paths: &[&str]) -> Option<&Origin> {
+        let origins = paths.iter().filter_map(|path| self.layers.get(path)).map(|setting| &setting.origin);
+        origins.into_iter().find(|origin| origin.written())
+    }
+}
