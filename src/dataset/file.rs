@@ -140,7 +140,10 @@ mod tests {
     fn only_regular_files_that_exist_are_opened() {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(SourceFile::open(&dir.path().join("no")), Err(DatasetError::Missing { .. })));
-        assert!(matches!(SourceFile::open(dir.path()), Err(DatasetError::NotAFile { found: "a directory", .. })));
+        assert!(matches!(
+            SourceFile::open(dir.path()),
+            Err(DatasetError::NotAFile { found: "a directory", .. })
+        ));
         let device = SourceFile::open(Path::new("/dev/null"));
         assert!(matches!(device, Err(DatasetError::NotAFile { found: "a device", .. })));
     }
@@ -152,7 +155,10 @@ mod tests {
         let source = SourceFile::open(file.path()).unwrap();
         let open = source.reopen().unwrap();
         file.write_all(b"3 4\n").unwrap();
-        assert!(matches!(source.check_unchanged(&open), Err(DatasetError::Changed { before: 4, after: 8, .. })));
+        assert!(matches!(
+            source.check_unchanged(&open),
+            Err(DatasetError::Changed { before: 4, after: 8, .. })
+        ));
         file.as_file().set_len(2).unwrap();
         let mut buffer = [0; 4];
         let read = source.read_at(&open, &mut buffer, 0);

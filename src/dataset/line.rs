@@ -38,7 +38,9 @@ impl Fault<'_> {
     /// The fault as it is reported: it is on line `line`, and the first edge is on line `first`.
     pub(super) fn report(self, line: u64, first: u64) -> LineFault {
         match self {
-            Self::NotAnId(found) if line == first && found.first().is_some_and(|c| !b"+-.0123456789".contains(c)) => {
+            Self::NotAnId(found)
+                if line == first && found.first().is_some_and(|c| !b"+-.0123456789".contains(c)) =>
+            {
                 LineFault::Header { found: quote(found), skip_lines: line }
             }
             Self::NotAnId(found) => LineFault::NotAnId { found: quote(found) },
@@ -170,7 +172,9 @@ mod tests {
 
     #[test]
     fn fields_are_separated_by_blanks_tabs_or_a_comma() {
-        for line in ["1 2", "1\t2", "1,2", "1, 2", "1 ,2", "1\t , \t2", "\t1   2 \t", "1 2\r", " 1 2 \r", "01 002"] {
+        for line in
+            ["1 2", "1\t2", "1,2", "1, 2", "1 ,2", "1\t , \t2", "\t1   2 \t", "1 2\r", " 1 2 \r", "01 002"]
+        {
             assert_eq!(pair(line), Ok(Some((1, 2))), "{line:?}");
         }
     }
@@ -216,10 +220,20 @@ mod tests {
 
     #[test]
     fn weights_are_read_exactly_and_must_be_finite() {
-        for (text, value) in
-            [("1e5", 1e5), ("+5", 5.0), (".5", 0.5), ("25.", 25.0), ("-0.25", -0.25), ("1e-308", 1e-308), ("0.1", 0.1)]
-        {
-            assert_eq!(weighted(&format!("1 2 {text} 77")).map(f64::to_bits), Ok(value.to_bits()), "{text}");
+        for (text, value) in [
+            ("1e5", 1e5),
+            ("+5", 5.0),
+            (".5", 0.5),
+            ("25.", 25.0),
+            ("-0.25", -0.25),
+            ("1e-308", 1e-308),
+            ("0.1", 0.1),
+        ] {
+            assert_eq!(
+                weighted(&format!("1 2 {text} 77")).map(f64::to_bits),
+                Ok(f64::to_bits(value)),
+                "{text}"
+            );
         }
         for text in ["nan", "NaN", "inf", "-inf", "Infinity", "1e999", "x", "1_0", "0x1"] {
             assert_eq!(weighted(&format!("1 2 {text}")), Err(Fault::Weight(text.as_bytes())), "{text}");

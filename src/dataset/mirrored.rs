@@ -55,7 +55,8 @@ impl EdgeSource for Mirrored {
             if mirror.edges.is_empty() { Ok(()) } else { sink(worker, &mirror.edges) }
         };
         let summary = self.source.read(context, &both)?;
-        let mirrored = mirrors.into_iter().map(|mirror| mirror.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let mirrored =
+            mirrors.into_iter().map(|mirror| mirror.into_inner().unwrap_or_else(PoisonError::into_inner));
         Ok(Summary { edges: summary.edges + mirrored.map(|mirror| mirror.delivered).sum::<u64>(), ..summary })
     }
 }

@@ -120,7 +120,11 @@ pub fn open(spec: &DatasetSpec) -> Result<Box<dyn EdgeSource>, DatasetError> {
     Ok(if spec.directed { source } else { Box::new(Mirrored::new(source)) })
 }
 
-fn open_file(file: SourceFile, layout: Layout, spec: &DatasetSpec) -> Result<Box<dyn EdgeSource>, DatasetError> {
+fn open_file(
+    file: SourceFile,
+    layout: Layout,
+    spec: &DatasetSpec,
+) -> Result<Box<dyn EdgeSource>, DatasetError> {
     let DatasetSpec { vertices, weights, skip_lines, .. } = *spec;
     let text = |file, gzip| Box::new(TextSource::new(file, gzip, vertices, weights, skip_lines));
     Ok(match layout {

@@ -33,7 +33,8 @@ pub(super) struct Quadrants([Column; WAYS]);
 impl Quadrants {
     pub(super) fn new() -> Self {
         let mut left = masses();
-        let mut columns: [Column; WAYS] = std::array::from_fn(|way| Column { border: 0, ways: [way as u8; 2] });
+        let mut columns: [Column; WAYS] =
+            std::array::from_fn(|way| Column { border: 0, ways: [way as u8; 2] });
         let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..WAYS).partition(|&way| left[way] < COLUMN);
         // Each small way gets the column of its number, filled up from a large way. All columns are full in the
         // end, because the masses add up to 2^32 exactly.
@@ -121,7 +122,10 @@ mod tests {
             }
             for (draws, expected) in quadrants.into_iter().zip([0.57, 0.19, 0.19, 0.05]) {
                 let probability = draws as f64 / 2_f64.powi(32);
-                assert!((probability - expected).abs() < 3e-8, "level {level}: {probability} is not {expected}");
+                assert!(
+                    (probability - expected).abs() < 3e-8,
+                    "level {level}: {probability} is not {expected}"
+                );
             }
         }
     }
@@ -132,7 +136,9 @@ mod tests {
         for (index, column) in quadrants.0.into_iter().enumerate() {
             let start = (index as u64 * COLUMN) as u32;
             let last = start + (COLUMN - 1) as u32;
-            for draw in [start, column.border.saturating_sub(1).max(start), column.border.clamp(start, last), last] {
+            for draw in
+                [start, column.border.saturating_sub(1).max(start), column.border.clamp(start, last), last]
+            {
                 let way = column.ways[usize::from(draw >= column.border)];
                 assert_eq!(quadrants.pick(draw), (u64::from(way >> 4), u64::from(way & 15)));
             }

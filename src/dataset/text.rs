@@ -2,7 +2,9 @@
 //! whole lines (see [`super::blocks`]). The vertices are the ids that occur, because such files number their
 //! vertices as they please, with gaps and beyond 2^32; `vertices = N` says that they are 0..N instead.
 
-use super::blocks::{BLOCK, Block, Blocks, Broken, ByteStream, CountedFile, Options, Shape, StreamError, lines};
+use super::blocks::{
+    BLOCK, Block, Blocks, Broken, ByteStream, CountedFile, Options, Shape, StreamError, lines,
+};
 use super::file::SourceFile;
 use super::gzip::GzipStream;
 use super::line::{self, Columns, MAX_LINE};

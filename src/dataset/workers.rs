@@ -107,7 +107,11 @@ pub(super) fn read_pieces<S>(
             .map_while(|worker| std::thread::Builder::new().spawn_scoped(scope, move || work(worker)).ok())
             .collect();
         let own = work(0);
-        others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).sum::<u64>() + own
+        others
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .sum::<u64>()
+            + own
     });
     match first_fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(fault) => Err(fault.error),
