@@ -39,15 +39,15 @@ fn an_empty_stream_is_a_graph_without_edges() {
 
 #[test]
 fn a_truncated_gzip_is_an_error_not_a_smaller_graph() {
-    let packed = gzip(lines(1000));
+    let packed = gzip(lines(300));
     let mut messages = std::collections::BTreeSet::new();
-    for len in 3..packed.len() {
+    for len in (3..packed.len()).step_by(11) {
         let error = sample(&packed[..len]).error();
         assert!(error.starts_with("edges: the compressed stream ends early (after "), "{len} bytes: {error}");
         messages.insert(error);
     }
     assert!(messages.len() > 1, "some truncations come after some lines");
-    insta::assert_snapshot!(sample(&packed[..packed.len() - 1]).error(), @"edges: the compressed stream ends early (after 1000 lines); the file was cut short, fetch or copy it again");
+    insta::assert_snapshot!(sample(&packed[..packed.len() - 1]).error(), @"edges: the compressed stream ends early (after 300 lines); the file was cut short, fetch or copy it again");
 }
 
 #[test]
