@@ -232,7 +232,7 @@ pub enum LineFault {
     /// A field that is no whole number where an id must be.
     #[error("expected an integer id, found '{found}'; ids are whole numbers from 0 to 2^63-1")]
     NotAnId {
-        /// The field, for people ([`quote`]).
+        /// The field, for people: cut at some length, control characters escaped.
         found: String,
     },
     /// The same, in the first line that is no comment.

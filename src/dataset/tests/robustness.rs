@@ -104,7 +104,10 @@ proptest! {
         // Bytes 4 to 9 of the header (time, level, system) say nothing about the content.
         let at = 10 + at.index(packed.len() - 10);
         if cut { packed.truncate(at) } else { packed[at] ^= 1_u8 << bit }
-        prop_assert!(one_outcome(&packed, true).is_err());
+        // A bit of padding before the trailer says nothing either.
+        if let Ok((read, _)) = one_outcome(&packed, true) {
+            prop_assert_eq!(bits(&read), bits(&one_outcome(&gzip(&text), true).unwrap().0));
+        }
     }
 
     #[test]
