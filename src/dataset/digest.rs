@@ -58,15 +58,14 @@ pub(super) fn sha256(
     let digest = file.read_unchanged(|open| compute(file, open, context));
     context.progress.end();
     let digest = digest?;
-    if let Some(key) = key.filter(|_| is_settled(file.stamp())) {
-        if let Err(error) = remember(cache_dir, key, file.stamp(), &digest) {
-            let cache = cache_dir.join(CACHE);
-            context.progress.note(&format!(
-                "the sha256 of {} is not remembered and will be computed again, because writing {} failed: {error}",
-                file.path().display(),
-                cache.display()
-            ));
-        }
+    if let Some(key) = key.filter(|_| is_settled(file.stamp()))
+        && let Err(error) = remember(cache_dir, key, file.stamp(), &digest)
+    {
+        let (path, cache) = (file.path().display(), cache_dir.join(CACHE));
+        context.progress.note(&format!(
+            "the sha256 of {path} is not remembered and will be computed again, because writing {} failed: {error}",
+            cache.display()
+        ));
     }
     Ok(digest)
 }

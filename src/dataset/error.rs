@@ -81,7 +81,7 @@ pub enum DatasetError {
         path: PathBuf,
     },
     /// `skip_lines` leaves nothing.
-    #[error("{path} has only {lines} lines, but the data set says skip_lines = {skip_lines}")]
+    #[error("{path} has only {lines} lines, but the data set says skip_lines = {skip_lines}; lower it")]
     SkipLinesBeyondEnd {
         /// The file.
         path: PathBuf,
@@ -232,7 +232,7 @@ pub enum LineFault {
     /// A field that is no whole number where an id must be.
     #[error("expected an integer id, found '{found}'; ids are whole numbers from 0 to 2^63-1")]
     NotAnId {
-        /// The field, for people ([`quote`]).
+        /// The field, for people: cut at some length, control characters escaped.
         found: String,
     },
     /// The same, in the first line that is no comment.
@@ -250,7 +250,9 @@ pub enum LineFault {
         found: String,
     },
     /// A single column.
-    #[error("expected the ids of source and target, found only '{found}'")]
+    #[error(
+        "expected the ids of source and target, found only '{found}'; separate them by a blank, a tab or a comma"
+    )]
     OneColumn {
         /// The line, for people.
         found: String,
@@ -284,7 +286,7 @@ pub enum LineFault {
         found: String,
     },
     /// A line that no edge list has.
-    #[error("the line is longer than {limit} bytes, so this is no list of edges")]
+    #[error("the line is longer than {limit} bytes, so this is no list of edges; is `path` the right file?")]
     TooLong {
         /// Bytes that a line may have.
         limit: usize,
@@ -344,6 +346,15 @@ mod tests {
         ]
         .map(|error| error.to_string())
         .join("\n");
-        insta::assert_snapshot!(messages, @r"");
+        insta::assert_snapshot!(messages, @r#"
+        data/edges.txt does not exist; correct the `path` of the data set
+        data/edges.txt is a directory; a data set must be a regular file, because it is read more than once
+        data/edges.txt changed while it was in use (10 bytes when it was opened, 12 bytes now); wait until it is complete and run again
+        data/edges.txt has only 3 lines, but the data set says skip_lines = 9; lower it
+        data/edges.txt: line 5: found two columns, but the first edge (line 2) has a weight in a third; give every edge a weight, or ignore the column by weights = "none"
+        data/edges.txt: edge on line 7 has vertex 8, but the data set says 8 vertices (ids 0..8); leave `vertices` away to take the ids seen
+        data/edges.txt: byte offset 123 is behind the end of the compressed stream, but what follows is neither another gzip member nor zero padding; cut the file there, or fetch it again
+        data/edges.txt: edge 3 (byte offset 36) has the weight NaN, and a weight must be a finite number; correct it, or ignore all weights by weights = "none"
+        "#);
     }
 }

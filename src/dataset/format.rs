@@ -60,20 +60,24 @@ fn guess(path: &Path, head: &[u8]) -> Result<Layout, DatasetError> {
     };
     let unpacked = unpacked_head(head, HEAD);
     match (unpacked, weight) {
-        (Some(unpacked), _) => guess_text(path, &unpacked).map(|()| Layout::GzipText),
+        (Some(unpacked), _) => guess_text(path, &unpacked, NOT_TEXT_UNPACKED).map(|()| Layout::GzipText),
         // Damaged from the start: the reader of gzip says so best.
         (None, None) if head.starts_with(&MAGIC) => Ok(Layout::GzipText),
         (None, Some(weight)) if !is_text(head) => Ok(Layout::Pairs { weight, text: false }),
         // No bytes are a graph without edges in either format; the name says which vertex rule it follows.
         (None, Some(weight)) if head.is_empty() => Ok(Layout::Pairs { weight, text: false }),
-        (None, _) => guess_text(path, head).map(|()| Layout::Text),
+        (None, _) => guess_text(path, head, NOT_TEXT).map(|()| Layout::Text),
     }
 }
 
+const NOT_TEXT: &str = "the bytes are no text, and the name does not end in .bin or .wbin";
+const NOT_TEXT_UNPACKED: &str =
+    "it is a gzip file whose content is no text (a binary edge list must be unpacked)";
+
 /// An error unless the bytes are text, and of no format whose lines only look like edges.
-fn guess_text(path: &Path, head: &[u8]) -> Result<(), DatasetError> {
+fn guess_text(path: &Path, head: &[u8], not_text: &str) -> Result<(), DatasetError> {
     let found = if head.iter().any(|&byte| is_control(byte)) {
-        "the bytes are no text, and the name does not end in .bin or .wbin".to_owned()
+        not_text.to_owned()
     } else if let Some(other) = other_text(path, head) {
         format!("it looks like {other}, which is no plain list of edges")
     } else {
@@ -142,9 +146,9 @@ mod tests {
 
     #[test]
     fn auto_asks_where_a_guess_could_be_wrong() {
-        insta::assert_snapshot!(of("e.dat", &[0; 16]).unwrap_err(), @"");
-        insta::assert_snapshot!(of("e.txt", b"%%MatrixMarket matrix\n2 2 1\n1 2 1\n").unwrap_err(), @"");
-        insta::assert_snapshot!(of("e.graph.gz", &gzip(b"2 1\n2\n1\n")).unwrap_err(), @"");
+        insta::assert_snapshot!(of("e.dat", &[0; 16]).unwrap_err(), @r#"the format of e.dat is unclear: the bytes are no text, and the name does not end in .bin or .wbin; set format = "snap" (text), "gridgraph" (u32 pairs) or "gridgraph_weighted" (u32 pairs with an f32 weight)"#);
+        insta::assert_snapshot!(of("e.txt", b"%%MatrixMarket matrix\n2 2 1\n1 2 1\n").unwrap_err(), @r#"the format of e.txt is unclear: it looks like a Matrix Market file, which is no plain list of edges; set format = "snap" (text), "gridgraph" (u32 pairs) or "gridgraph_weighted" (u32 pairs with an f32 weight)"#);
+        insta::assert_snapshot!(of("e.graph.gz", &gzip(b"2 1\n2\n1\n")).unwrap_err(), @r#"the format of e.graph.gz is unclear: it looks like a METIS file (.graph, .metis), which is no plain list of edges; set format = "snap" (text), "gridgraph" (u32 pairs) or "gridgraph_weighted" (u32 pairs with an f32 weight)"#);
     }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {

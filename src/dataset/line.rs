@@ -229,7 +229,11 @@ mod tests {
             ("1e-308", 1e-308),
             ("0.1", 0.1),
         ] {
-            assert_eq!(weighted(&format!("1 2 {text} 77")).map(f64::to_bits), Ok(value.to_bits()), "{text}");
+            assert_eq!(
+                weighted(&format!("1 2 {text} 77")).map(f64::to_bits),
+                Ok(f64::to_bits(value)),
+                "{text}"
+            );
         }
         for text in ["nan", "NaN", "inf", "-inf", "Infinity", "1e999", "x", "1_0", "0x1"] {
             assert_eq!(weighted(&format!("1 2 {text}")), Err(Fault::Weight(text.as_bytes())), "{text}");
