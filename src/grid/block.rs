@@ -112,7 +112,9 @@ pub enum ChunkFault {
         expected: u64,
     },
     /// Sizes that contradict each other.
-    #[error("it claims {edges} edges in {payload} bytes, where an edge takes {edge_bytes} and a payload at most {PAYLOAD}")]
+    #[error(
+        "it claims {edges} edges in {payload} bytes, where an edge takes {edge_bytes} and a payload at most {PAYLOAD}"
+    )]
     Payload {
         /// Edges of the header.
         edges: u32,
@@ -212,7 +214,9 @@ impl Chunk<'_> {
     /// The digest recomputed from the edges: what the header's `digest` must be.
     pub fn digest(&self) -> u64 {
         let mut sum = 0_u64;
-        self.for_each(|source, target, weight| sum = sum.wrapping_add(digest(source, target, weight.to_bits())));
+        self.for_each(|source, target, weight| {
+            sum = sum.wrapping_add(digest(source, target, weight.to_bits()));
+        });
         sum
     }
 }
@@ -304,7 +308,11 @@ fn check_ids(header: &ChunkHeader, edges: RawEdges<'_>, expect: &Expectation) ->
 }
 
 /// Whether a chunk's bytes behind the payload, which no checksum covers, are zero as they were written.
-pub(super) fn check_padding(bytes: &[u8], header: &ChunkHeader, expect: &Expectation) -> Result<(), ChunkError> {
+pub(super) fn check_padding(
+    bytes: &[u8],
+    header: &ChunkHeader,
+    expect: &Expectation,
+) -> Result<(), ChunkError> {
     let padding = &bytes[HEADER + header.payload as usize..];
     match padding.iter().position(|&byte| byte != 0) {
         None => Ok(()),

@@ -17,7 +17,7 @@ pub enum GridError {
     #[error("{0}")]
     Dataset(DatasetError),
     /// The operating system refused.
-    #[error("{action} {path} failed: {reason}")]
+    #[error("{action} {path} failed: {reason}{}", advice(.reason))]
     Io {
         /// What was tried: `writing`, `reading`.
         action: &'static str,
@@ -146,7 +146,9 @@ pub enum GridError {
         second: u64,
     },
     /// A vertex with too many out-edges.
-    #[error("{graph} has a vertex (number {vertex} by id) with 2^32 or more out-edges; this version stores fewer")]
+    #[error(
+        "{graph} has a vertex (number {vertex} by id) with 2^32 or more out-edges; this version stores fewer"
+    )]
     Degree {
         /// The source.
         graph: String,
@@ -196,6 +198,21 @@ impl GridError {
 impl From<DatasetError> for GridError {
     fn from(error: DatasetError) -> Self {
         if matches!(error, DatasetError::Interrupted) { Self::Interrupted } else { Self::Dataset(error) }
+    }
+}
+
+/// What to do about an error of the operating system, where that is not plain.
+fn advice(reason: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    match reason.kind() {
+        StorageFull | QuotaExceeded => {
+            "; an import needs room for its edges twice: free some, or choose other directories by --data and \
+             storage.devices"
+        }
+        PermissionDenied | ReadOnlyFilesystem => {
+            "; choose a directory that can be written, by --data or storage.devices"
+        }
+        _ => "",
     }
 }
 

@@ -30,7 +30,9 @@ pub(super) fn replace(folder: &Path, name: &str, content: &[u8]) -> Result<(), G
 /// Creates a folder with its parents, durably.
 pub(super) fn create_folder(folder: &Path) -> Result<(), GridError> {
     std::fs::create_dir_all(folder).map_err(GridError::io("creating", folder))?;
-    folder.parent().map_or(Ok(()), |parent| if parent.as_os_str().is_empty() { Ok(()) } else { sync_folder(parent) })
+    folder
+        .parent()
+        .map_or(Ok(()), |parent| if parent.as_os_str().is_empty() { Ok(()) } else { sync_folder(parent) })
 }
 
 /// Writes numbers, given as their little-endian bytes, to a synced file and returns its xxh3.

@@ -140,7 +140,8 @@ fn size(dir: &Path) -> Result<u64, GridError> {
     let mut bytes: u64 = own.filter(std::fs::Metadata::is_file).map(|metadata| metadata.len()).sum();
     for folder in recorded_folders(dir) {
         let parts = part_files(&folder)?;
-        bytes += parts.iter().filter_map(|part| part.metadata().ok()).map(|metadata| metadata.len()).sum::<u64>();
+        bytes +=
+            parts.iter().filter_map(|part| part.metadata().ok()).map(|metadata| metadata.len()).sum::<u64>();
     }
     Ok(bytes)
 }

@@ -54,7 +54,9 @@ pub(super) fn on_threads<T: Send>(
             scope.spawn(move || work(worker, stop).map_err(|error| stop.fail(error)).ok())
         };
         let handles: Vec<_> = (0..threads).map(spawn).collect();
-        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| handle.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
+            handle.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
         handles.into_iter().filter_map(join).collect()
     });
     stop.finish()?;

@@ -97,7 +97,12 @@ fn verify_column(
         });
         context.progress.advance(CHUNK as u64);
     }
-    expect(grid, &format!("edges of column {column}"), sums.edges, grid.manifest.columns[column as usize].edges)?;
+    expect(
+        grid,
+        &format!("edges of column {column}"),
+        sums.edges,
+        grid.manifest.columns[column as usize].edges,
+    )?;
     Ok(sums)
 }
 

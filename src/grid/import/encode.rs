@@ -149,7 +149,12 @@ impl Totals {
 
 impl Encoder<'_> {
     /// Encodes all segments. The files hold all chunks then, but are not synced.
-    pub(super) fn run(&self, stage: &str, plan: EncodePlan, context: Context<'_>) -> Result<Totals, GridError> {
+    pub(super) fn run(
+        &self,
+        stage: &str,
+        plan: EncodePlan,
+        context: Context<'_>,
+    ) -> Result<Totals, GridError> {
         let total = self.places.columns.iter().map(|column| column.edges).sum();
         context.progress.begin(&format!("{stage}: encode"), Some(total), Unit::Edges);
         let totals = match self.weights {
@@ -292,7 +297,12 @@ impl<'a, R: Record> Worker<'a, R> {
     }
 
     /// Sorts the first `count` records and makes chunks of them.
-    fn encode_piece(&mut self, segment: &Segment, vertices: &Range<u64>, count: usize) -> Result<(), GridError> {
+    fn encode_piece(
+        &mut self,
+        segment: &Segment,
+        vertices: &Range<u64>,
+        count: usize,
+    ) -> Result<(), GridError> {
         let encoder = self.encoder;
         let keys = Keys {
             first: vertices.start as u32,

@@ -57,7 +57,8 @@ mod tests {
             let expected = (u128::from(weight) << 32).div_ceil(u128::from(max));
             for scale in [1.0, 2_f64.powi(-1060), 2_f64.powi(900)] {
                 // Weights that lose bits below the smallest number are other weights.
-                if (weight as f64 * scale) / scale == weight as f64 && (max as f64 * scale) / scale == max as f64 {
+                let survives = |whole: u64| (whole as f64 * scale / scale) as u64 == whole;
+                if survives(weight) && survives(max) {
                     let found = Units::new(max as f64 * scale).of(weight as f64 * scale);
                     prop_assert_eq!(u128::from(found), expected);
                 }

@@ -91,7 +91,8 @@ pub(super) fn build_within(
         started: Instant::now(),
     };
     let manifest = import.run()?;
-    let json = manifest.to_json().map_err(|error| GridError::io("writing", &paths.manifest())(error.into()))?;
+    let json =
+        manifest.to_json().map_err(|error| GridError::io("writing", &paths.manifest())(error.into()))?;
     files::replace(&paths.dir, MANIFEST, json.as_bytes())?;
     unfinished.finished();
     open(data, request)?.ok_or_else(|| GridError::Damaged {
@@ -136,7 +137,10 @@ impl Import<'_> {
         let survey = survey::survey(self.source, dir, stage, &self.budget, self.context)?;
         let vertices = survey.ids.vertices();
         if vertices > 1 << 32 {
-            return Err(GridError::TooManyVertices { graph: self.budget.graph.clone(), vertices: vertices.into() });
+            return Err(GridError::TooManyVertices {
+                graph: self.budget.graph.clone(),
+                vertices: vertices.into(),
+            });
         }
         let GridSpec { columns, source_window, .. } = *self.request.grid;
         let rule = ColumnRule::new(columns, vertices, self.budget.threads, DEFAULT_LLC);
@@ -208,7 +212,8 @@ impl Import<'_> {
         let places = Places::new(buckets, counts, columns, weights, plan);
         let stripes = Stripes::new(self.request.storage.ssds, self.request.storage.stripe);
         let bytes = places.chunks() * CHUNK as u64;
-        let part_bytes: Vec<u64> = (0..stripes.devices()).map(|device| stripes.on_device(device, bytes)).collect();
+        let part_bytes: Vec<u64> =
+            (0..stripes.devices()).map(|device| stripes.on_device(device, bytes)).collect();
         let grid_id = random_number()?;
         let encoder = Encoder {
             spill,

@@ -153,7 +153,7 @@ impl<'a> Scatter<'a> {
     }
 
     fn scatter(&mut self, edges: &[Edge]) -> Result<(), GridError> {
-        self.map(edges)?;
+        self.ids.map(edges, &mut self.dense).map_err(|edge| self.unknown_vertex(edge))?;
         let weighted = Form { wide: false, weighted: edges.iter().any(super::spill::is_weighted) };
         if weighted.weighted {
             self.weights = self.weights.or(Weights::of(edges));
@@ -174,21 +174,14 @@ impl<'a> Scatter<'a> {
         Ok(())
     }
 
-    fn map(&mut self, edges: &[Edge]) -> Result<(), GridError> {
-        self.dense.clear();
-        for edge in edges {
-            let Some(ids) = self.ids.dense(edge.source).zip(self.ids.dense(edge.target)) else {
-                return Err(GridError::Vertex {
-                    graph: self.graph.to_owned(),
-                    source_id: edge.source,
-                    target_id: edge.target,
-                    vertices: self.ids.vertices(),
-                    rule: self.rule,
-                });
-            };
-            self.dense.push(ids);
+    fn unknown_vertex(&self, edge: &Edge) -> GridError {
+        GridError::Vertex {
+            graph: self.graph.to_owned(),
+            source_id: edge.source,
+            target_id: edge.target,
+            vertices: self.ids.vertices(),
+            rule: self.rule,
         }
-        Ok(())
     }
 
     /// Only NaN and infinities are not finite, and the maximum finds infinities, but not NaN: so each is looked at.

@@ -85,8 +85,9 @@ impl Budget {
         self.total.saturating_sub(PROCESS + threads as u64 * WORKER)
     }
 
-    fn refuse(&self, purpose: String, beyond_the_process: u64) -> GridError {
-        let needed = (PROCESS + WORKER).saturating_add(beyond_the_process);
+    /// The error of a phase that needs so much beside the process with so many threads.
+    fn refuse(&self, purpose: String, threads: usize, beside: u64) -> GridError {
+        let needed = (PROCESS + threads as u64 * WORKER).saturating_add(beside);
         GridError::Memory { graph: self.graph.clone(), purpose, needed, budget: self.total }
     }
 
@@ -99,13 +100,16 @@ impl Budget {
         }
         let collectors = rest / 4;
         let collector = (collectors / self.threads as u64 / 8).clamp(1 << 10, 1 << 22) as usize;
-        IdPlan::Sorted { limit: (rest - collectors) / Sorted::bytes_for(1), collector }
+        let limit = ((rest - collectors) / Sorted::bytes_for(1)).min(u32::MAX.into());
+        IdPlan::Sorted { limit, collector }
     }
 
     /// The error where the distinct ids are more than the budget holds.
     pub(super) fn refuse_ids(&self, at_least: u64) -> GridError {
         let purpose = format!("{at_least} or more distinct vertex ids that are too sparse for a bitmap");
-        self.refuse(purpose, Sorted::bytes_for(at_least).saturating_mul(4) / 3)
+        // What `ids` gives them is three quarters; the rest is for the collectors.
+        let needed = (Sorted::bytes_for(at_least) / 3 + 1).saturating_mul(4);
+        self.refuse(purpose, self.threads, needed.saturating_add(LEAST_BLOCK))
     }
 
     /// How to deal into buckets with a map of ids of so many bytes.
@@ -113,8 +117,9 @@ impl Budget {
         let buckets = buckets.max(1) as u64;
         let block = |threads: usize| self.rest(threads).saturating_sub(map) / threads as u64 / buckets;
         let Some(threads) = (1..=self.threads).rev().find(|&threads| block(threads) >= LEAST_BLOCK) else {
-            let purpose = format!("{map} bytes to map ids, and buffers for {buckets} ranges of destinations");
-            return Err(self.refuse(purpose, map.saturating_add(buckets * LEAST_BLOCK)));
+            let purpose =
+                format!("{map} bytes to number vertices, and buffers for {buckets} ranges of destinations");
+            return Err(self.refuse(purpose, 1, map.saturating_add(buckets * LEAST_BLOCK)));
         };
         let block = block(threads).min(MOST_BLOCK) & !(LEAST_BLOCK - 1);
         Ok(ScatterPlan { threads, block: block.min(self.limits.block) as usize })
@@ -122,20 +127,28 @@ impl Budget {
 
     /// How to encode edges of `edge_bytes` in memory, from buckets of so many destinations, while lists of
     /// `lists` bytes are held.
-    pub(super) fn encode(&self, vertices: u64, bucket: u64, lists: u64, edge_bytes: u64) -> Result<EncodePlan, GridError> {
+    pub(super) fn encode(
+        &self,
+        vertices: u64,
+        bucket: u64,
+        lists: u64,
+        edge_bytes: u64,
+    ) -> Result<EncodePlan, GridError> {
         let degrees = vertices.saturating_mul(4);
         let fixed = degrees.saturating_add(lists);
         let own = (RUN + READ) as u64;
         let share = |threads: usize| self.rest(threads).saturating_sub(fixed) / threads as u64;
         let least = own + bucket * 8 + 2 * LEAST_SEGMENT;
         let Some(threads) = (1..=self.threads).rev().find(|&threads| share(threads) >= least) else {
-            let purpose = format!("{degrees} bytes for the degrees of {vertices} vertices, and buffers to sort edges");
-            return Err(self.refuse(purpose, fixed.saturating_add(least)));
+            let purpose =
+                format!("{degrees} bytes for the degrees of {vertices} vertices, and buffers to sort edges");
+            return Err(self.refuse(purpose, 1, fixed.saturating_add(least)));
         };
         let share = share(threads);
         // An eighth for the in-weights: edges outnumber the destinations they go to.
         let destinations = (share / 8 / 8).clamp(bucket, bucket.max(MOST_DESTINATIONS));
-        let destinations = if own + destinations * 8 + 2 * LEAST_SEGMENT <= share { destinations } else { bucket };
+        let destinations =
+            if own + destinations * 8 + 2 * LEAST_SEGMENT <= share { destinations } else { bucket };
         let segment_edges = (share - own - destinations * 8) / (2 * edge_bytes);
         Ok(EncodePlan { threads, segment_edges: segment_edges.min(self.limits.segment_edges), destinations })
     }
@@ -151,7 +164,8 @@ mod tests {
 
     /// What a plan will hold, counted again.
     fn held(plan: EncodePlan, vertices: u64, edge_bytes: u64) -> u64 {
-        let worker = WORKER + (RUN + READ) as u64 + plan.destinations * 8 + 2 * plan.segment_edges * edge_bytes;
+        let worker =
+            WORKER + (RUN + READ) as u64 + plan.destinations * 8 + 2 * plan.segment_edges * edge_bytes;
         PROCESS + vertices * 4 + plan.threads as u64 * worker
     }
 

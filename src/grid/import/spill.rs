@@ -47,7 +47,8 @@ impl Form {
 
     /// The edge in a record of this form.
     pub(super) fn decode(self, record: &[u8]) -> Edge {
-        let u32_at = |at: usize| record[at..].first_chunk().map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
+        let u32_at =
+            |at: usize| record[at..].first_chunk().map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
         let u64_at = |at: usize| record[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let (source, target) = if self.wide { (u64_at(0), u64_at(8)) } else { (u32_at(0), u32_at(4)) };
         let weight = if self.weighted { f64::from_bits(u64_at(self.bytes() - 8)) } else { 1.0 };
@@ -94,7 +95,8 @@ pub(super) struct Spill {
 impl Spill {
     /// An empty file in `folder` with so many lists.
     pub(super) fn create(folder: &Path, lists: usize) -> Result<Self, GridError> {
-        let file = tempfile::tempfile_in(folder).map_err(GridError::io("creating a temporary file in", folder))?;
+        let file =
+            tempfile::tempfile_in(folder).map_err(GridError::io("creating a temporary file in", folder))?;
         let lists = (0..lists).map(|_| Mutex::default()).collect();
         Ok(Self { file, folder: folder.to_owned(), end: AtomicU64::new(0), lists })
     }
@@ -194,7 +196,9 @@ impl Writer<'_> {
     pub(super) fn append_edge(&mut self, list: usize, edge: &Edge) -> Result<(), GridError> {
         let &Edge { source, target, weight } = edge;
         match self.form {
-            Form { wide: false, weighted: false } => self.append(list, unit_record(source as u32, target as u32)),
+            Form { wide: false, weighted: false } => {
+                self.append(list, unit_record(source as u32, target as u32))
+            }
             Form { wide: false, weighted: true } => {
                 self.append(list, weighted_record(source as u32, target as u32, weight))
             }

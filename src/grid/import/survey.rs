@@ -152,7 +152,8 @@ fn gather_ids(
             let refuse = |TooMany(ids)| budget.refuse_ids(ids);
             read_spill(spill, Keep::All, &stage, context, |worker, edges| {
                 let mut collector = lock(&collectors[worker]);
-                let mut add = |edge: &Edge| collector.add(edge.source).and_then(|()| collector.add(edge.target));
+                let mut add =
+                    |edge: &Edge| collector.add(edge.source).and_then(|()| collector.add(edge.target));
                 edges.iter().try_for_each(&mut add).map_err(refuse)
             })?;
             for collector in collectors {

@@ -58,7 +58,10 @@ fn every_flipped_byte_of_degrees_and_ids_is_found() {
         let len = fs::metadata(&path).unwrap().len() as usize;
         with_flipped_bytes(&path, 0..len, |at| {
             let found = verify(&grid);
-            assert!(matches!(&found, Err(GridError::Damaged { path: of, .. }) if *of == path), "{at}: {found:?}");
+            assert!(
+                matches!(&found, Err(GridError::Damaged { path: of, .. }) if *of == path),
+                "{at}: {found:?}"
+            );
         });
     }
     fs::write(grid.paths.degrees(), []).unwrap();

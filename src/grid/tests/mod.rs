@@ -119,7 +119,8 @@ fn verify(grid: &Grid) -> Result<crate::grid::Verified, GridError> {
 type Plain = (u64, u64, u64);
 
 fn plain(edges: &[Edge]) -> Vec<Plain> {
-    let mut edges: Vec<_> = edges.iter().map(|edge| (edge.source, edge.target, edge.weight.to_bits())).collect();
+    let mut edges: Vec<_> =
+        edges.iter().map(|edge| (edge.source, edge.target, edge.weight.to_bits())).collect();
     edges.sort_unstable();
     edges
 }

@@ -29,7 +29,11 @@ fn graphs() -> impl Strategy<Value = MemorySource> {
         let mut source = MemorySource::new(vertices, &pairs);
         if let Some(weights) = weights {
             source.weighted = true;
-            source.edges.iter_mut().zip(weights.iter().cycle()).for_each(|(edge, &weight)| edge.weight = weight);
+            source
+                .edges
+                .iter_mut()
+                .zip(weights.iter().cycle())
+                .for_each(|(edge, &weight)| edge.weight = weight);
         }
         source
     })
@@ -38,10 +42,8 @@ fn graphs() -> impl Strategy<Value = MemorySource> {
 fn setups() -> impl Strategy<Value = Setup> {
     let columns = prop_oneof![Just(Auto::Auto), (1..400_u32).prop_map(Auto::Value)];
     let windows = prop_oneof![Just(Auto::Auto), (1..6000_u64).prop_map(Auto::Value)];
-    let limits = (1..6000_u64, 1..100_u64, prop::bool::ANY).prop_map(|(segment_edges, block, bitmap)| Limits {
-        segment_edges,
-        block: block * 16,
-        bitmap: if bitmap { 1 << 20 } else { 0 },
+    let limits = (1..6000_u64, 1..100_u64, prop::bool::ANY).prop_map(|(segment_edges, block, bitmap)| {
+        Limits { segment_edges, block: block * 16, bitmap: if bitmap { 1 << 20 } else { 0 } }
     });
     (columns, windows, 1..4_u32, 1..4_u64, 1..4_usize, limits).prop_map(
         |(columns, source_window, ssds, stripe, threads, limits)| {
@@ -91,7 +93,8 @@ fn check(source: &MemorySource, setup: &Setup, grid: &Grid) {
     assert_eq!(manifest.max_abs_weight.to_bits(), largest.to_bits());
     let expected = if largest > 0.0 { max_in_weight(source, largest) } else { 0.0 };
     assert!((manifest.max_in_weight as f64 - expected).abs() <= source.edges.len() as f64);
-    let exact = source.edges.iter().all(|edge| f64::from(edge.weight as f32).to_bits() == edge.weight.to_bits());
+    let exact =
+        source.edges.iter().all(|edge| f64::from(edge.weight as f32).to_bits() == edge.weight.to_bits());
     let kind = match (source.weighted, exact) {
         (false, _) => WeightKind::Unit,
         (true, true) => WeightKind::F32,
