@@ -52,7 +52,7 @@ pub struct BatchArgs {
     #[arg(long, value_name = "DIR", default_value = "reports")]
     pub out: PathBuf,
     /// Where grids are kept
-    #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data")]
+    #[arg(long, value_name = "DIR", env = "IOC_DATA", hide_env_values = true, default_value = "data")]
     pub data: PathBuf,
     /// Say nothing but errors
     #[arg(long)]
@@ -131,7 +131,7 @@ pub struct OnceArgs {
     pub algorithm: AlgorithmName,
     /// The edge list
     pub file: PathBuf,
-    /// Write vertex,value lines here
+    /// Write vertex,value lines here; `-` is standard output, and then nothing else is written there
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Memory that the run may hold
@@ -141,10 +141,10 @@ pub struct OnceArgs {
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: String,
     /// Iterations
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub iterations: Option<u64>,
     /// Stop where the L1 residual is at most this
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = positive)]
     pub tolerance: Option<f64>,
     /// Lines to leave out at the start of a text file
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -162,11 +162,17 @@ pub struct OnceArgs {
     #[arg(long, value_name = "DIR", default_value = "reports")]
     pub out: PathBuf,
     /// Where the grid is kept
-    #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data")]
+    #[arg(long, value_name = "DIR", env = "IOC_DATA", hide_env_values = true, default_value = "data")]
     pub data: PathBuf,
     /// Say nothing but errors
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// A tolerance, as a job file wants it.
+fn positive(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0);
+    value.ok_or_else(|| "expected a finite number above 0, such as 1e-9".to_owned())
 }
 
 /// `ioc dataset`.
@@ -176,7 +182,14 @@ pub struct DatasetArgs {
     #[command(subcommand)]
     pub command: DatasetCommand,
     /// Where grids are kept
-    #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data", global = true)]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "IOC_DATA",
+        hide_env_values = true,
+        default_value = "data",
+        global = true
+    )]
     pub data: PathBuf,
     /// Say nothing but errors
     #[arg(long, global = true)]
