@@ -1,17 +1,19 @@
 //! Runs a job's plan on this machine: imports what is missing, then one repetition after the other, each in a child
 //! process. Whatever becomes of a child, its repetition has a row, and the table on disk is whole after each.
 
+use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::child::{self, Ended};
+use crate::grid::layout_key;
 use crate::interrupt::Interrupt;
 use crate::report::{AttemptId, JobReport, Phase, ReportError, Row, Status};
 use crate::run::error::{Failure, INTERRUPTED};
 use crate::run::layout;
-use crate::run::plan::{JobPlan, PlanError, Repetition};
+use crate::run::plan::{JobPlan, PlanError, PlannedRun, Repetition};
 use crate::run::repetition::Aftermath;
 use crate::run::row::blank;
 
@@ -70,7 +72,7 @@ pub fn run(
     let open = if options.resume { JobReport::open } else { JobReport::begin_fresh };
     let mut report = open(&plan.out, &plan.report, &order)?;
     let file = plan.save()?;
-    let mut grids: Vec<Option<Result<(), Failure>>> = plan.runs.iter().map(|_| None).collect();
+    let mut unbuilt = HashMap::new();
     for repetition in plan.repetitions() {
         report.take_notes().iter().for_each(|note| observer.note(note));
         let run_id = &plan.runs[repetition.run].run_id;
@@ -80,15 +82,18 @@ pub fn run(
         if options.interrupt.raised() {
             break;
         }
-        let grid = match &mut grids[repetition.run] {
-            Some(grid) => grid,
-            unknown => unknown.insert(build(plan, repetition.run, &file, options)?),
+        let grid = match unbuilt.get(&import_of(&plan.runs[repetition.run])) {
+            Some(failure) if !is_built(plan, repetition.run) => Err(Failure::clone(failure)),
+            _ => build(plan, repetition.run, &file, options)?,
         };
+        if let Err(failure) = &grid {
+            unbuilt.insert(import_of(&plan.runs[repetition.run]), failure.clone());
+        }
         let attempt = report.next_attempt(run_id, repetition.phase, repetition.rep);
         let id = AttemptId::new(run_id.clone(), repetition.phase, repetition.rep, attempt);
         let (failure, aftermath) = match grid {
             Ok(()) => repeat(plan, repetition, attempt, &file, options)?,
-            Err(failure) => (failure.clone(), Aftermath::default()),
+            Err(failure) => (failure, Aftermath::default()),
         };
         report.write()?;
         if !report.rows().any(|row| row.attempt_id() == id) {
@@ -104,6 +109,16 @@ pub fn run(
     Ok(report)
 }
 
+/// What an import depends on: data set, layout and memory. Runs that share them share the reason why it fails, which
+/// may take hours to find.
+pub fn import_of(run: &PlannedRun) -> (String, String, u64) {
+    (run.spec.dataset.name.clone(), layout_key(&layout::request(run)), run.spec.engine.memory)
+}
+
+fn is_built(plan: &JobPlan, run: usize) -> bool {
+    matches!(layout::find(&plan.data, &plan.runs[run]), Ok(Some(_)))
+}
+
 /// Imports the grid of a run, in a child, unless it is there.
 ///
 /// # Errors
@@ -114,7 +129,7 @@ pub fn build(
     file: &Path,
     options: &Options<'_>,
 ) -> Result<Result<(), Failure>, LocalError> {
-    if matches!(layout::find(&plan.data, &plan.runs[run]), Ok(Some(_))) {
+    if is_built(plan, run) {
         return Ok(Ok(()));
     }
     let mut command = Command::new(&options.program);

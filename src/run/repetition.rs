@@ -60,12 +60,9 @@ pub fn execute(
     let mut aftermath = Aftermath::default();
     match attempt(plan, run, id, around, &mut row, &mut aftermath) {
         Ok(()) => row.status = Status::Ok,
-        Err(RunError::Interrupted) => {
-            row.status = Status::Interrupted;
-            row.error = Some("interrupted before its end; --resume runs it again".to_owned());
-        }
         Err(error) => {
-            row.status = Status::Failed;
+            let interrupted = matches!(error, RunError::Interrupted);
+            row.status = if interrupted { Status::Interrupted } else { Status::Failed };
             row.error_class = Some(error.class().to_owned());
             row.error = Some(error.to_string());
         }
