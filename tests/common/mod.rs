@@ -1,5 +1,10 @@
-//! What integration tests share: a graph in a folder of its own, and runs on it by the library's own path.
-#![allow(dead_code, reason = "each test program uses a part of this")]
+//! What integration tests share: a graph in a folder of its own, and runs on it by the library's own path; the
+//! program in a project of its own ([`project`]).
+#![allow(dead_code, unreachable_pub, reason = "each test program has a copy of this and uses a part of it")]
+
+pub mod bad;
+pub mod project;
+pub mod real;
 
 use std::fmt::Display;
 use std::path::PathBuf;
