@@ -19,7 +19,7 @@ use crate::engine::{Engine, Setup};
 use crate::grid::Grid;
 use crate::interrupt::Interrupt;
 use crate::io::Shaper;
-use crate::job::spec::{Auto, VerifySpec};
+use crate::job::spec::{Auto, CacheSpec, VerifySpec};
 use crate::progress::{Progress, Unit};
 use crate::report::{AttemptId, Phase, Row, Status, ValuesWriter, values_path};
 use crate::storage::device::DeviceFiles;
@@ -114,8 +114,12 @@ fn resolve(run: &PlannedRun, grid: &Grid, cores: u32) -> Result<Plan, RunError> 
         Auto::Value(columns) => Some(columns),
     };
     let plan = Plan::resolve(&spec.engine, interleave, grid.manifest.ssds, cores)?;
-    plan.check_memory(algorithm::state_bytes(&spec.algorithm, grid.manifest.vertices), spec.engine.memory)?;
-    Ok(plan)
+    let state = algorithm::state_bytes(&spec.algorithm, grid.manifest.vertices);
+    plan.check_memory(state, spec.engine.memory)?;
+    Ok(match spec.engine.cache {
+        CacheSpec::Auto => plan.with_pins(state, spec.engine.memory),
+        CacheSpec::Off => plan,
+    })
 }
 
 /// Opens the devices' files and forgets what the page cache holds of them, so that every repetition starts cold.

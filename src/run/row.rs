@@ -8,7 +8,8 @@ use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
 use crate::grid::Grid;
 use crate::job::spec::{
-    AlgorithmSpec, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PrecisionSpec,
+    AlgorithmSpec, CacheSpec, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec,
+    PrecisionSpec,
 };
 use crate::measure::environment::Environment;
 use crate::measure::{clock, disk};
@@ -33,7 +34,7 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
         .to_owned(),
     );
     row.order = Some("natural".to_owned());
-    row.cache = Some("off".to_owned());
+    row.cache = Some(if spec.engine.cache == CacheSpec::Auto { "auto" } else { "off" }.to_owned());
     row.ssds = Some(spec.storage.ssds);
     row.stripe_b = Some(spec.storage.stripe);
     row.emulated_mb_per_s = spec.storage.emulate.map(|rate| rate as f64 / 1e6);
@@ -95,7 +96,7 @@ pub(crate) fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
     }
     row.edges_per_s = per_second(grid.manifest.edges as f64 * account.passes as f64);
     row.read_b = Some(account.read.bytes);
-    row.cached_b = Some(0);
+    row.cached_b = Some(account.read.cached);
     row.skipped_b = Some(0);
     row.read_requests = Some(account.read.requests);
     row.read_mb_per_s = per_second(account.read.bytes as f64 / 1e6);
