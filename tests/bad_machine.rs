@@ -10,7 +10,7 @@ use common::bad::{cut, flip};
 use common::project::Project;
 use insta::assert_snapshot;
 
-const JOB: &str = r#"dataset = { generate = { kronecker = { scale = 12 } } }
+const JOB: &str = r"dataset = { generate = { kronecker = { scale = 12 } } }
 
 [algorithm.pagerank]
 iterations = 3
@@ -18,11 +18,12 @@ iterations = 3
 [measure]
 repeat = 1
 warmup = 0
-"#;
+";
 
 /// Ids with gaps, so that the grid has a file of them; edges enough for several chunks.
 fn sparse_edges() -> String {
-    (0..20_000_u64).map(|at| format!("{} {}\n", at * at % 1009 * 1000, at * 7 % 1013 * 1000)).collect()
+    let edges = (0..20_000_u64).map(|at| (at * at % 1009 * 1000, at * 7 % 1013 * 1000));
+    edges.map(|(source, target)| format!("{source} {target}\n")).collect::<Vec<_>>().concat()
 }
 
 /// A project whose job has run once.
@@ -156,7 +157,7 @@ fn on_small_disk(project: &Project, size: &str, args: &str) -> Option<String> {
     command.env("IOC", common::project::IOC);
     let said = common::project::finish(&mut command);
     if said.code == 99 || said.stderr.starts_with("unshare") {
-        eprintln!("skipped: this user may not mount a file system: {}", said.stderr);
+        common::real::skipped(&format!("this user may not mount a file system: {}", said.stderr));
         return None;
     }
     Some(project.message(3, &said))

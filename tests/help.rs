@@ -11,43 +11,227 @@ fn help(command: &[&str]) -> String {
     let args = [command, &["--help"]].concat();
     let said = finish(project.command(common::project::IOC, &args).env("COLUMNS", "100"));
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
-    said.stdout
+    said.stdout.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }
 
 #[test]
 fn of_the_program() {
-    assert_snapshot!(help(&[]), @"");
+    assert_snapshot!(help(&[]), @r#"
+    Reproducible out-of-core graph experiments on one machine
+
+    Usage: ioc <COMMAND>
+
+    Commands:
+      run      Run job files, or folders of them in sorted order; without PATH the quickstart job
+      once     Run one algorithm on one file, without a job file
+      check    Validate a whole batch and list its runs; runs nothing
+      build    Import every layout that a batch needs
+      dataset  List, import, verify and remove data sets and the grids built of them
+      probe    Show what this machine offers
+      help     Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    To begin: `ioc run` runs a small experiment of its own; `ioc once pagerank FILE -o ranks.csv` ranks
+    a graph.
+    Exit codes: 0 all well, 2 wrong usage or job file, 3 some run failed, 4 nothing selected, 130
+    interrupted.
+    "#);
 }
 
 #[test]
 fn of_run() {
-    assert_snapshot!(help(&["run"]), @"");
+    assert_snapshot!(help(&["run"]), @r#"
+    Run job files, or folders of them in sorted order; without PATH the quickstart job
+
+    Usage: ioc run [OPTIONS] [PATH]...
+
+    Arguments:
+      [PATH]...  Job files, or folders of them
+
+    Options:
+          --set <KEY=VALUE>  Override a key in every job: engine.memory="1 GiB" (repeatable)
+          --only <NAME>      Only the job or variant of this name
+          --out <DIR>        Where reports go [default: reports]
+          --data <DIR>       Where grids are kept [env: IOC_DATA] [default: data]
+          --quiet            Say nothing but errors
+          --resume           Go on where an earlier run of the batch ended; without it earlier attempts
+                             are moved to old/
+          --fail-fast        Stop at the first failed run
+          --plan <FILE>      One run of a frozen plan, as `run` writes it to OUT/JOB/plan.json
+          --index <N>        Number of the run in the plan, from 0
+      -h, --help             Print help
+    "#);
 }
 
 #[test]
 fn of_once() {
-    assert_snapshot!(help(&["once"]), @"");
+    assert_snapshot!(help(&["once"]), @r#"
+    Run one algorithm on one file, without a job file
+
+    Usage: ioc once [OPTIONS] <ALGORITHM> <FILE>
+
+    Arguments:
+      <ALGORITHM>
+              What to compute
+
+              Possible values:
+              - pagerank: Rank of every vertex
+              - spmv:     Sum over the arcs into every vertex of weight times 1
+              - scan:     Read and check only
+
+      <FILE>
+              The edge list: text of two ids and maybe a weight a line, plain or gzip, or GridGraph's
+              binary
+
+    Options:
+      -o, --output <FILE>
+              Write vertex,value lines here; `-` is standard output, and then nothing else is written
+              there
+
+          --memory <SIZE>
+              Memory that the run may hold
+
+              [default: "1 GiB"]
+
+          --format <FORMAT>
+              Format of the file: auto, snap, gridgraph or gridgraph-weighted
+
+              [default: auto]
+
+          --iterations <N>
+              Iterations at most [default: 20 for pagerank, 500 with a tolerance; 1 for spmv and scan]
+
+          --tolerance <X>
+              Stop where the L1 residual of pagerank is at most this
+
+          --skip-lines <N>
+              Lines to leave out at the start of a text file
+
+              [default: 0]
+
+          --vertices <N>
+              The vertices are 0..N [default: the ids seen in a text, 0 to the largest id of a binary
+              list]
+
+          --undirected
+              Every line stands for both directions
+
+          --set <KEY=VALUE>
+              Override any other key: engine.model="sync" (repeatable)
+
+          --out <DIR>
+              Where the report goes
+
+              [default: reports]
+
+          --data <DIR>
+              Where the grid is kept
+
+              [env: IOC_DATA]
+              [default: data]
+
+          --quiet
+              Say nothing but errors
+
+      -h, --help
+              Print help (see a summary with '-h')
+    "#);
 }
 
 #[test]
 fn of_check() {
-    assert_snapshot!(help(&["check"]), @"");
+    assert_snapshot!(help(&["check"]), @r#"
+    Validate a whole batch and list its runs; runs nothing
+
+    Usage: ioc check [OPTIONS] [PATH]...
+
+    Arguments:
+      [PATH]...  Job files, or folders of them
+
+    Options:
+          --set <KEY=VALUE>  Override a key in every job: engine.memory="1 GiB" (repeatable)
+          --only <NAME>      Only the job or variant of this name
+          --out <DIR>        Where reports go [default: reports]
+          --data <DIR>       Where grids are kept [env: IOC_DATA] [default: data]
+          --quiet            Say nothing but errors
+      -h, --help             Print help
+    "#);
 }
 
 #[test]
 fn of_build() {
-    assert_snapshot!(help(&["build"]), @"");
+    assert_snapshot!(help(&["build"]), @r#"
+    Import every layout that a batch needs
+
+    Usage: ioc build [OPTIONS] [PATH]...
+
+    Arguments:
+      [PATH]...  Job files, or folders of them
+
+    Options:
+          --set <KEY=VALUE>  Override a key in every job: engine.memory="1 GiB" (repeatable)
+          --only <NAME>      Only the job or variant of this name
+          --out <DIR>        Where reports go [default: reports]
+          --data <DIR>       Where grids are kept [env: IOC_DATA] [default: data]
+          --quiet            Say nothing but errors
+          --memory <SIZE>    Memory that an import may hold, instead of each run's engine.memory
+      -h, --help             Print help
+    "#);
 }
 
 #[test]
 fn of_dataset() {
-    assert_snapshot!(help(&["dataset"]), @"");
-    assert_snapshot!(help(&["dataset", "import"]), @"");
+    assert_snapshot!(help(&["dataset"]), @r#"
+    List, import, verify and remove data sets and the grids built of them
+
+    Usage: ioc dataset [OPTIONS] <COMMAND>
+
+    Commands:
+      list    The data sets of the registry, and the grids built of them
+      info    What a data set is, and what its grids are
+      import  Build a grid of a data set with the default layout
+      verify  Read every byte of a data set's grids and check it
+      rm      Remove a data set's grids
+      gc      Remove what interrupted imports left behind
+      help    Print this message or the help of the given subcommand(s)
+
+    Options:
+          --data <DIR>  Where grids are kept [env: IOC_DATA] [default: data]
+          --quiet       Say nothing but errors
+      -h, --help        Print help
+    "#);
+    assert_snapshot!(help(&["dataset", "import"]), @r#"
+    Build a grid of a data set with the default layout
+
+    Usage: ioc dataset import [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>  Name of the data set
+
+    Options:
+          --memory <SIZE>  Memory that the import may hold [default: "1 GiB"]
+          --data <DIR>     Where grids are kept [env: IOC_DATA] [default: data]
+          --quiet          Say nothing but errors
+      -h, --help           Print help
+    "#);
 }
 
 #[test]
 fn of_probe() {
-    assert_snapshot!(help(&["probe"]), @"");
+    assert_snapshot!(help(&["probe"]), @r#"
+    Show what this machine offers
+
+    Usage: ioc probe [DIR]...
+
+    Arguments:
+      [DIR]...  Directories, one per device
+
+    Options:
+      -h, --help  Print help
+    "#);
 }
 
 #[test]

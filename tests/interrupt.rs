@@ -35,14 +35,14 @@ engine = { model = "sync", io = "psync" }
 "#;
 
 /// An import of some seconds.
-const LARGE: &str = r#"dataset = { generate = { kronecker = { scale = 20 } } }
+const LARGE: &str = r"dataset = { generate = { kronecker = { scale = 20 } } }
 
 [algorithm.scan]
 
 [measure]
 repeat = 1
 warmup = 0
-"#;
+";
 
 /// As promptly as a person expects of Ctrl-C.
 const PROMPT: Duration = Duration::from_secs(2);

@@ -4,6 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+const AFTER_HELP: &str = "\
+To begin: `ioc run` runs a small experiment of its own; `ioc once pagerank FILE -o ranks.csv` ranks a graph.
+Exit codes: 0 all well, 2 wrong usage or job file, 3 some run failed, 4 nothing selected, 130 interrupted.";
+
 /// Reproducible out-of-core graph experiments on one machine.
 #[derive(Debug, Parser)]
 #[command(
@@ -11,7 +15,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     version,
     max_term_width = 100,
     subcommand_required = true,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    after_help = AFTER_HELP
 )]
 pub struct Cli {
     /// What to do.
@@ -30,7 +35,7 @@ pub enum Command {
     Check(BatchArgs),
     /// Import every layout that a batch needs
     Build(BuildArgs),
-    /// The registry and the built grids
+    /// List, import, verify and remove data sets and the grids built of them
     Dataset(DatasetArgs),
     /// Show what this machine offers
     Probe(ProbeArgs),
@@ -129,7 +134,7 @@ impl AlgorithmName {
 pub struct OnceArgs {
     /// What to compute
     pub algorithm: AlgorithmName,
-    /// The edge list
+    /// The edge list: text of two ids and maybe a weight a line, plain or gzip, or GridGraph's binary
     pub file: PathBuf,
     /// Write vertex,value lines here; `-` is standard output, and then nothing else is written there
     #[arg(short = 'o', long = "output", value_name = "FILE")]
@@ -137,19 +142,19 @@ pub struct OnceArgs {
     /// Memory that the run may hold
     #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
     pub memory: String,
-    /// Format of the file
+    /// Format of the file: auto, snap, gridgraph or gridgraph-weighted
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: String,
-    /// Iterations
+    /// Iterations at most [default: 20 for pagerank, 500 with a tolerance; 1 for spmv and scan]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub iterations: Option<u64>,
-    /// Stop where the L1 residual is at most this
+    /// Stop where the L1 residual of pagerank is at most this
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = positive)]
     pub tolerance: Option<f64>,
     /// Lines to leave out at the start of a text file
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip_lines: u64,
-    /// The vertices are 0..N
+    /// The vertices are 0..N [default: the ids seen in a text, 0 to the largest id of a binary list]
     #[arg(long, value_name = "N")]
     pub vertices: Option<u64>,
     /// Every line stands for both directions

@@ -6,42 +6,51 @@ use std::path::Path;
 use super::args::BatchArgs;
 use super::{Problem, batch, cores, exit, output};
 use crate::algorithm;
+use crate::engine::EngineError;
 use crate::engine::plan::Plan;
 use crate::grid::chunk::CHUNK;
 use crate::interrupt::Interrupt;
+use crate::job::Batch;
+use crate::job::fault::plural;
 use crate::job::spec::{AlgorithmSpec, Auto, RunSpec, SourceSpec};
 use crate::run::layout;
 use crate::run::plan::PlannedRun;
 use crate::units::format_bytes;
 
-/// Checks the batch and lists its runs.
+/// Checks the batch and lists its runs. What is missing here may be there where the batch is run, so that it is
+/// noted; what this machine is sure to refuse is an error.
 pub(crate) fn check(args: &BatchArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
     let batch = batch::load(args)?;
     let missing = batch.missing();
-    if args.quiet {
-        return Ok(exit::OK);
-    }
+    let say = if args.quiet { |_: &str| () } else { output::say };
     if !missing.is_empty() {
-        output::error(&missing.to_string());
+        if !args.quiet {
+            output::error(&missing.to_string());
+        }
         // Without its file a data set has no fingerprint, and its runs no identity.
-        list_unidentified(&batch);
+        list_unidentified(&batch, say);
         return Ok(exit::OK);
     }
+    let mut refusals = Vec::new();
     for plan in batch::plan(&batch, args, interrupt)? {
-        output::say(&format!("{}: {} runs", plan.job, plan.runs.len()));
+        say(&format!("{}: {}", plan.job, plural(plan.runs.len(), "run")));
         let specs: Vec<&RunSpec> = plan.runs.iter().map(|run| &run.spec).collect();
         for (run, what) in plan.runs.iter().zip(differences(&specs)) {
-            output::say(&format!("  {}  {what}: {}", run.run_id, needs(&plan.data, run)));
+            let needs = needs(&plan.data, run).unwrap_or_else(|reason| {
+                refusals.push(format!("error: {}: {what}: {reason}", plan.job));
+                "refused".to_owned()
+            });
+            say(&format!("  {}  {what}: {needs}", run.run_id));
         }
     }
-    Ok(exit::OK)
+    if refusals.is_empty() { Ok(exit::OK) } else { Err(Problem::usage(refusals.join("\n"))) }
 }
 
-fn list_unidentified(batch: &crate::job::Batch) {
+fn list_unidentified(batch: &Batch, say: fn(&str)) {
     for job in &batch.jobs {
-        output::say(&format!("{}: {} runs", job.name, job.runs.len()));
+        say(&format!("{}: {}", job.name, plural(job.runs.len(), "run")));
         for what in differences(&job.runs.iter().collect::<Vec<_>>()) {
-            output::say(&format!("  {what}"));
+            say(&format!("  {what}"));
         }
     }
 }
@@ -136,35 +145,26 @@ fn size(data: &Path, run: &PlannedRun) -> Option<Size> {
     }
 }
 
-fn needs(data: &Path, run: &PlannedRun) -> String {
-    let Some(Size { vertices, bytes, built }) = size(data, run) else {
-        return "(sizes are known after the import)".to_owned();
-    };
+/// What a run needs; the error says why it will be refused.
+fn needs(data: &Path, run: &PlannedRun) -> Result<String, EngineError> {
     let spec = &run.spec;
+    let interleave = match spec.grid.interleave {
+        Auto::Auto => None,
+        Auto::Value(columns) => Some(columns),
+    };
+    let plan = Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores() as u32)?;
+    let Some(Size { vertices, bytes, built }) = size(data, run) else {
+        return Ok("(sizes are known after the import)".to_owned());
+    };
+    let state = algorithm::state_bytes(&spec.algorithm, vertices);
+    plan.check_memory(state, spec.engine.memory)?;
     let passes = match &spec.algorithm {
         AlgorithmSpec::Scan(scan) => scan.iterations,
         AlgorithmSpec::Pagerank(pagerank) => pagerank.iterations,
         AlgorithmSpec::Spmv(spmv) => spmv.iterations,
     };
-    let interleave = match spec.grid.interleave {
-        Auto::Auto => None,
-        Auto::Value(columns) => Some(columns),
-    };
-    let memory = match Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores() as u32) {
-        Err(error) => format!("refused: {error}"),
-        Ok(plan) => {
-            let state = algorithm::state_bytes(&spec.algorithm, vertices);
-            match plan.check_memory(state, spec.engine.memory) {
-                Ok(()) => format!(
-                    "{} of {} memory",
-                    format_bytes(plan.memory(state)),
-                    format_bytes(spec.engine.memory)
-                ),
-                Err(error) => format!("refused: {error}"),
-            }
-        }
-    };
     let about = if built { "" } else { "about " };
-    let reads = bytes.saturating_mul(passes);
-    format!("{about}{} on disk, reads {}, {memory}", format_bytes(bytes), format_bytes(reads))
+    let (disk, reads) = (format_bytes(bytes), format_bytes(bytes.saturating_mul(passes)));
+    let (memory, budget) = (format_bytes(plan.memory(state)), format_bytes(spec.engine.memory));
+    Ok(format!("{about}{disk} on disk, reads {reads}, {memory} of {budget} memory"))
 }

@@ -13,6 +13,7 @@ use crate::grid::{self, Grid, Layout};
 use crate::interrupt::Interrupt;
 use crate::job::JobSource;
 use crate::job::fault::plural;
+use crate::job::source::shown;
 use crate::job::spec::{DatasetSpec, SourceSpec};
 use crate::job::suggest::did_you_mean;
 use crate::units::{format_bytes, format_count};
@@ -75,7 +76,7 @@ fn source(spec: &DatasetSpec) -> String {
             kronecker.seed,
             if kronecker.weights { ", weights" } else { "" }
         ),
-        SourceSpec::File { path, .. } => path.display().to_string(),
+        SourceSpec::File { path, .. } => shown(path),
     }
 }
 

@@ -36,7 +36,7 @@ impl Project {
 
     /// Files that are only there while somebody writes them.
     pub fn leftovers(&self) -> Vec<String> {
-        let temporary = |name: &str| name.starts_with('.') && name != ".lock" || name.ends_with(".tmp");
+        let temporary = |name: &str| name.starts_with('.') && name != ".lock" || has_extension(name, "tmp");
         let name = |file: &str| Path::new(file).file_name().unwrap().to_string_lossy().into_owned();
         self.files("").into_iter().filter(|file| temporary(&name(file))).collect()
     }
@@ -44,7 +44,7 @@ impl Project {
     /// Whether any row of any report says that a repetition went well.
     pub fn claims_success(&self) -> bool {
         let tables: Vec<String> =
-            self.files("reports").into_iter().filter(|file| file.ends_with(".csv")).collect();
+            self.files("reports").into_iter().filter(|file| has_extension(file, "csv")).collect();
         let ok = |file: &String| {
             rows(&self.path(file)).iter().any(|row| row.get("status").is_some_and(|s| s == "ok"))
         };
@@ -55,6 +55,10 @@ impl Project {
     pub fn has_grid(&self) -> bool {
         self.files("data").iter().any(|file| file.ends_with("manifest.json"))
     }
+}
+
+fn has_extension(file: &str, extension: &str) -> bool {
+    Path::new(file).extension().is_some_and(|other| other == extension)
 }
 
 /// Flips the lowest bit of a byte of a file.

@@ -1,6 +1,7 @@
 //! What integration tests share: a graph in a folder of its own, and runs on it by the library's own path; the
 //! program in a project of its own ([`project`]).
 #![allow(dead_code, unreachable_pub, reason = "each test program has a copy of this and uses a part of it")]
+#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 pub mod bad;
 pub mod project;
@@ -115,7 +116,7 @@ impl World {
         algorithm: &AlgorithmSpec,
     ) -> Result<(Outcome, Grid), Box<dyn std::error::Error>> {
         let grid = self.grid(case);
-        let outcome = self.run_on(&grid, case, algorithm, |setup| Engine::prepare(setup))?;
+        let outcome = run_on(&grid, case, algorithm, Engine::prepare)?;
         Ok((outcome, grid))
     }
 
@@ -127,46 +128,45 @@ impl World {
         open: impl Fn(Arc<DeviceFiles>, usize) -> std::io::Result<Box<dyn IoEngine>>,
     ) -> Result<Outcome, Box<dyn std::error::Error>> {
         let grid = self.grid(case);
-        self.run_on(&grid, case, algorithm, |setup| {
+        run_on(&grid, case, algorithm, |setup| {
             let files = Arc::clone(&setup.files);
             Engine::with_readers(setup, |capacity| open(Arc::clone(&files), capacity))
         })
     }
+}
 
-    fn run_on<'a>(
-        &self,
-        grid: &'a Grid,
-        case: &Case,
-        algorithm: &AlgorithmSpec,
-        prepare: impl FnOnce(Setup<'a>) -> Result<Engine<'a>, EngineError>,
-    ) -> Result<Outcome, Box<dyn std::error::Error>> {
-        let engine = EngineSpec {
-            model: case.model,
-            io: case.io,
-            block_size: Auto::Value(case.block),
-            io_depth: Auto::Value(4),
-            io_batch: 4,
-            io_threads: Auto::Value(case.io_threads),
-            compute_threads: Auto::Value(case.compute_threads),
-            buffer: case.block * u64::from(case.compute_threads.max(3) * 2),
-            memory: 1 << 30,
-            cache: CacheSpec::Off,
-            kernel: case.kernel,
-        };
-        let plan = Plan { pins: case.pins, ..Plan::resolve(&engine, Some(case.interleave), case.ssds, 2)? };
-        let mut state = algorithm::create(algorithm, algorithm::Setup { grid, kernel: plan.kernel })?;
-        let interrupt: &'static Interrupt = Box::leak(Box::new(Interrupt::new()));
-        let setup = Setup {
-            grid,
-            plan,
-            files: Arc::new(DeviceFiles::open(&grid.paths.parts)?),
-            shaper: None,
-            interrupt,
-            progress: &Silent,
-        };
-        prepare(setup)?.run(state.as_algorithm())?;
-        Ok(state.finish())
-    }
+fn run_on<'a>(
+    grid: &'a Grid,
+    case: &Case,
+    algorithm: &AlgorithmSpec,
+    prepare: impl FnOnce(Setup<'a>) -> Result<Engine<'a>, EngineError>,
+) -> Result<Outcome, Box<dyn std::error::Error>> {
+    let engine = EngineSpec {
+        model: case.model,
+        io: case.io,
+        block_size: Auto::Value(case.block),
+        io_depth: Auto::Value(4),
+        io_batch: 4,
+        io_threads: Auto::Value(case.io_threads),
+        compute_threads: Auto::Value(case.compute_threads),
+        buffer: case.block * u64::from(case.compute_threads.max(3) * 2),
+        memory: 1 << 30,
+        cache: CacheSpec::Off,
+        kernel: case.kernel,
+    };
+    let plan = Plan { pins: case.pins, ..Plan::resolve(&engine, Some(case.interleave), case.ssds, 2)? };
+    let mut state = algorithm::create(algorithm, algorithm::Setup { grid, kernel: plan.kernel })?;
+    let interrupt: &'static Interrupt = Box::leak(Box::new(Interrupt::new()));
+    let setup = Setup {
+        grid,
+        plan,
+        files: Arc::new(DeviceFiles::open(&grid.paths.parts)?),
+        shaper: None,
+        interrupt,
+        progress: &Silent,
+    };
+    prepare(setup)?.run(state.as_algorithm())?;
+    Ok(state.finish())
 }
 
 /// The error's text, for assertions.

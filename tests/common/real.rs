@@ -12,8 +12,13 @@ pub fn shared(name: &str) -> Option<PathBuf> {
     if path.exists() {
         return Some(path);
     }
-    eprintln!("skipped: there is no {}", path.display());
+    skipped(&format!("there is no {}", path.display()));
     None
+}
+
+/// Says why a test shows nothing here.
+pub fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
 }
 
 /// `answers.json`.

@@ -3,6 +3,7 @@ use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 
+use super::super::Digest;
 use super::super::file::AtomicFile;
 use super::*;
 
@@ -156,6 +157,27 @@ fn starting_afresh_keeps_everything_and_leaves_an_empty_table() {
         assert!(kept.join("ra-m001-a1.csv").exists() && kept.join("ra.values.csv").exists());
     }
     assert!(folder.join("other.csv").exists());
+}
+
+#[test]
+fn a_proof_holds_for_the_same_result_of_the_same_run_alone() {
+    let out = tempfile::tempdir().expect("tempdir");
+    let mut report = open(out.path(), &["ra", "rb"]);
+    let with = |row: Row, checksum, verified| Row { result_checksum: checksum, verified, ..row };
+    let same = Some(Digest(7));
+    for row in [
+        with(row("ra", Phase::Warmup, 1, 1, Status::Ok), same, None),
+        with(ok("ra", 1), same, Some(true)),
+        with(ok("ra", 2), Some(Digest(8)), None),
+        with(ok("ra", 3), None, None),
+        with(ok("rb", 1), same, None),
+        with(ok("rb", 2), same, Some(false)),
+    ] {
+        report.add(&row).expect("add");
+    }
+    let verdicts = [Some(true), Some(true), None, None, None, Some(false)];
+    assert_eq!(report.rows().map(|row| row.verified).collect::<Vec<_>>(), verdicts);
+    assert_eq!(table(out.path()).iter().map(|row| row.verified).collect::<Vec<_>>(), verdicts);
 }
 
 #[test]
