@@ -71,7 +71,7 @@ fn gzip(text: &str) -> Vec<u8> {
 fn wrong_command_lines() {
     let project = project();
     let refused = |args: &[&str]| project.refused(2, args);
-    // No command.
+    // Unknown command.
     assert_snapshot!(project.ioc(&["frobnicate"]).stderr.trim_end(), @r#"
     error: unrecognized subcommand 'frobnicate'
 
@@ -170,6 +170,7 @@ fn wrong_command_lines() {
     assert_snapshot!(refused(&["once", "scan", "triangle.txt", "-o", "values.csv"]), @"error: a scan has no values to write; leave -o away");
     // A data set that nobody knows.
     assert_snapshot!(refused(&["dataset", "info", "triangel"]), @"error: there is no data set `triangel`: datasets.toml has no such entry, and data holds no grid of it; did you mean `triangle`?");
+    // A path in place of a data set's name.
     assert_snapshot!(refused(&["dataset", "import", "../triangle"]), @r#"
     error: unknown data set `../triangle`
      --> import:1:11
@@ -393,6 +394,7 @@ fn wrong_structure() {
 #[test]
 fn job_files_that_cannot_be_read() {
     let project = project();
+    // Not UTF-8.
     project.write("jobs/job.toml", b"name = \"\xff\"\n");
     assert_snapshot!(project.refused(2, &["run", "jobs/job.toml"]), @r#"
     error: the file is not UTF-8 text: byte 8 begins no character
@@ -481,9 +483,9 @@ fn texts_that_are_no_edge_lists() {
 #[test]
 fn binary_files_that_are_no_edge_lists() {
     let edges = pairs(&[(0, 1), (1, 2), (2, 4)]);
-    // Text given as binary, of a size that fits.
+    // Text given as binary, of a size that does not fit.
     assert_snapshot!(once(3, "e.txt", "12 13\n14 15 16\n17", &["--format", "gridgraph"]), @r#"error: once-spmv-e spmv: [project]/e.txt: size is no multiple of 8 bytes: it has 17 bytes, and an edge of format "gridgraph" takes 8; the bytes are all printable text: use format = "snap""#);
-    // The same of a size that does not fit.
+    // The same of a size that fits.
     assert_snapshot!(once(3, "e.txt", "12 13\n14 15\n", &["--format", "gridgraph-weighted"]), @r#"error: once-spmv-e spmv: [project]/e.txt: the bytes are all printable text, so this is no binary edge list; use format = "snap""#);
     // Binary given as text.
     assert_snapshot!(once(3, "e.bin", &edges, &["--format", "snap"]), @r#"error: once-spmv-e spmv: [project]/e.bin: line 1: expected an integer id, found '\0\0\0\0\u{1}\0\0\0\u{1}\0\0\0\u{2}\0\0\0\u{2}\0\0\0\u{4}\0\0\0', which is no text; if the file is a binary edge list, use format = "gridgraph""#);
