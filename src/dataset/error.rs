@@ -56,7 +56,7 @@ pub enum DatasetError {
     /// Neither content nor name says what the file is.
     #[error(
         "the format of {path} is unclear: {found}; set format = \"snap\" (text), \"gridgraph\" (u32 pairs) or \
-         \"gridgraph_weighted\" (u32 pairs with an f32 weight)"
+         \"gridgraph-weighted\" (u32 pairs with an f32 weight)"
     )]
     UnknownFormat {
         /// The file.

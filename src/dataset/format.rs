@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn auto_asks_where_a_guess_could_be_wrong() {
-        insta::assert_snapshot!(of("e.dat", &[0; 16]).unwrap_err(), @r#"the format of e.dat is unclear: the bytes are no text, and the name does not end in .bin or .wbin; set format = "snap" (text), "gridgraph" (u32 pairs) or "gridgraph_weighted" (u32 pairs with an f32 weight)"#);
-        insta::assert_snapshot!(of("e.txt", b"%%MatrixMarket matrix\n2 2 1\n1 2 1\n").unwrap_err(), @r#"the format of e.txt is unclear: it looks like a Matrix Market file, which is no plain list of edges; set format = "snap" (text), "gridgraph" (u32 pairs) or "gridgraph_weighted" (u32 pairs with an f32 weight)"#);
-        insta::assert_snapshot!(of("e.graph.gz", &gzip(b"2 1\n2\n1\n")).unwrap_err(), @r#"the format of e.graph.gz is unclear: it looks like a METIS file (.graph, .metis), which is no plain list of edges; set format = "snap" (text), "gridgraph" (u32 pairs) or "gridgraph_weighted" (u32 pairs with an f32 weight)"#);
+        insta::assert_snapshot!(of("e.dat", &[0; 16]).unwrap_err(), @r#"the format of e.dat is unclear: the bytes are no text, and the name does not end in .bin or .wbin; set format = "snap" (text), "gridgraph" (u32 pairs) or "gridgraph-weighted" (u32 pairs with an f32 weight)"#);
+        insta::assert_snapshot!(of("e.txt", b"%%MatrixMarket matrix\n2 2 1\n1 2 1\n").unwrap_err(), @r#"the format of e.txt is unclear: it looks like a Matrix Market file, which is no plain list of edges; set format = "snap" (text), "gridgraph" (u32 pairs) or "gridgraph-weighted" (u32 pairs with an f32 weight)"#);
+        insta::assert_snapshot!(of("e.graph.gz", &gzip(b"2 1\n2\n1\n")).unwrap_err(), @r#"the format of e.graph.gz is unclear: it looks like a METIS file (.graph, .metis), which is no plain list of edges; set format = "snap" (text), "gridgraph" (u32 pairs) or "gridgraph-weighted" (u32 pairs with an f32 weight)"#);
     }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {

@@ -42,7 +42,7 @@ impl Record {
     }
 
     fn format(self) -> &'static str {
-        if self.has_weight { "gridgraph_weighted" } else { "gridgraph" }
+        if self.has_weight { "gridgraph-weighted" } else { "gridgraph" }
     }
 }
 

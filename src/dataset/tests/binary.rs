@@ -43,7 +43,7 @@ fn an_empty_file_is_a_graph_without_edges() {
 #[test]
 fn a_size_that_no_number_of_records_has_is_an_error() {
     insta::assert_snapshot!(Sample::new("e.bin", [0; 12]).error(), @r#"e.bin: size is no multiple of 8 bytes: it has 12 bytes, and an edge of format "gridgraph" takes 8; correct `format`, or fetch the file again if it was cut short"#);
-    insta::assert_snapshot!(Sample::new("e.wbin", [0; 16]).error(), @r#"e.wbin: size is no multiple of 12 bytes: it has 16 bytes, and an edge of format "gridgraph_weighted" takes 12; correct `format`, or fetch the file again if it was cut short"#);
+    insta::assert_snapshot!(Sample::new("e.wbin", [0; 16]).error(), @r#"e.wbin: size is no multiple of 12 bytes: it has 16 bytes, and an edge of format "gridgraph-weighted" takes 12; correct `format`, or fetch the file again if it was cut short"#);
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn a_wrong_line_comes_before_a_later_truncation_and_carries_its_number() {
 
 #[test]
 fn a_packed_binary_is_refused() {
-    insta::assert_snapshot!(sample(gzip([0; 4096])).error(), @r#"the format of edges is unclear: it is a gzip file whose content is no text (a binary edge list must be unpacked); set format = "snap" (text), "gridgraph" (u32 pairs) or "gridgraph_weighted" (u32 pairs with an f32 weight)"#);
+    insta::assert_snapshot!(sample(gzip([0; 4096])).error(), @r#"the format of edges is unclear: it is a gzip file whose content is no text (a binary edge list must be unpacked); set format = "snap" (text), "gridgraph" (u32 pairs) or "gridgraph-weighted" (u32 pairs with an f32 weight)"#);
     let as_binary = sample(gzip(lines(1000))).format(FormatSpec::Gridgraph);
     insta::assert_snapshot!(as_binary.error(), @r#"edges: the bytes are a gzip stream, so this is no binary edge list; use format = "snap" if it holds text, or unpack it first"#);
 }
