@@ -57,13 +57,13 @@ fn the_quickstart_job_is_valid_without_any_other_file() {
     let lines: Vec<String> = runs.iter().map(line).collect();
     assert_eq!(
         lines,
-        ["sync pagerank 20 1 auto", "sync spmv 1 1 auto", "ioc pagerank 20 1 auto", "ioc spmv 1 1 auto"]
+        ["sync pagerank 10 1 auto", "sync spmv 1 1 auto", "ioc pagerank 10 1 auto", "ioc spmv 1 1 auto"]
     );
-    assert_eq!(runs[0].engine.memory, 128 << 20);
+    assert_eq!(runs[0].engine.memory, 64 << 20);
     assert_eq!((runs[0].engine.model, runs[0].engine.io), (ModelSpec::Sync, IoSpec::Psync));
     assert_eq!((runs[2].engine.model, runs[2].engine.io), (ModelSpec::Ioc, IoSpec::Libaio));
     assert_eq!((runs[0].measure.repeat, runs[0].measure.warmup), (2, 0));
-    assert_eq!(runs[0].dataset.name, "kron-21w");
+    assert_eq!(runs[0].dataset.name, "kron-20w-ef24");
 }
 
 #[test]
