@@ -222,7 +222,12 @@ pub static OPTIONS: &[OptionEntry] = &[
     ),
     option("storage.rated", Kind::Off(&Kind::Rate), "\"off\"", "each device's rate as its maker says"),
     option("storage.emulate", Kind::Off(&Kind::Rate), "\"off\"", "cap each device at this rate"),
-    option("storage.keep", Kind::Only(true), "true", "whether a layout stays after its last run of the batch"),
+    option(
+        "storage.keep",
+        Kind::Only(true),
+        "true",
+        "whether a layout stays after its last run of the batch",
+    ),
     option("grid.encoding", choice(&["raw"], &["compact"]), "\"raw\"", "code of the edges on disk"),
     option("grid.columns", Kind::Auto(&count(1, 1 << 20)), "\"auto\"", "ranges of destinations"),
     option("grid.source_window", Kind::Auto(&count(1, WIDEST_WINDOW)), "\"auto\"", "sources per window"),
