@@ -173,6 +173,7 @@ mod tests {
             "measure.timeout=1 h",
             "measure.verify=off",
             "output.values=csv",
+            "storage.keep=false",
             "storage.rated=450 MB/s",
             "engine.block_size=auto",
         ] {

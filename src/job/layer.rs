@@ -282,9 +282,9 @@ fn convert(kind: &Kind, node: &Node) -> Result<Typed, Misfit> {
             Value::Bool(value) => Ok(Typed::Bool(*value)),
             _ => Err(Misfit::Kind),
         },
-        Kind::Only(offered) => match node.value {
-            Value::Bool(value) if value == *offered => Ok(Typed::Bool(value)),
-            Value::Bool(_) => Err(Misfit::Later { help: format!("available: {offered}") }),
+        Kind::OnlyFalse => match &node.value {
+            Value::Bool(false) => Ok(Typed::Bool(false)),
+            Value::Bool(true) => Err(Misfit::Later { help: "available: false".into() }),
             _ => Err(Misfit::Kind),
         },
         Kind::Text | Kind::Dataset | Kind::Path => non_empty_text(node).map(Typed::Text),

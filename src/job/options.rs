@@ -69,8 +69,8 @@ pub enum Kind {
     Auto(&'static Kind),
     /// `"off"`, or as the other kind.
     Off(&'static Kind),
-    /// `true` or `false`, of which this version offers only this one.
-    Only(bool),
+    /// `false`: what `true` asks for is not offered by this version.
+    OnlyFalse,
     /// A key or a whole table of the job format that this version does not offer, and what to do instead.
     Later(&'static str),
 }
@@ -96,7 +96,7 @@ impl Kind {
             Self::Choice { names, .. } => one_of(names),
             Self::Auto(kind) => format!("\"auto\" or {}", kind.expected()),
             Self::Off(kind) => format!("\"off\" or {}", kind.expected()),
-            Self::Only(offered) => offered.to_string(),
+            Self::OnlyFalse => "false".into(),
             Self::Later(_) => "nothing yet".into(),
         }
     }
@@ -222,12 +222,7 @@ pub static OPTIONS: &[OptionEntry] = &[
     ),
     option("storage.rated", Kind::Off(&Kind::Rate), "\"off\"", "each device's rate as its maker says"),
     option("storage.emulate", Kind::Off(&Kind::Rate), "\"off\"", "cap each device at this rate"),
-    option(
-        "storage.keep",
-        Kind::Only(true),
-        "true",
-        "whether a layout stays after its last run of the batch",
-    ),
+    option("storage.keep", Kind::Bool, "true", "false: a layout is dropped after its last run of the batch"),
     option("grid.encoding", choice(&["raw"], &["compact"]), "\"raw\"", "code of the edges on disk"),
     option("grid.columns", Kind::Auto(&count(1, 1 << 20)), "\"auto\"", "ranges of destinations"),
     option("grid.source_window", Kind::Auto(&count(1, WIDEST_WINDOW)), "\"auto\"", "sources per window"),
@@ -296,7 +291,7 @@ pub static OPTIONS: &[OptionEntry] = &[
         "\"auto\"",
         "last-level cache counters",
     ),
-    option("measure.trace", Kind::Only(false), "false", "a row per request and per thread"),
+    option("measure.trace", Kind::OnlyFalse, "false", "a row per request and per thread"),
     option("output.values", choice(&["csv", "off"], &[]), "\"off\"", "csv: vertex,value per distinct result"),
     option("external", NO_TABLE, "", "peers as rows of the same report"),
     option("forkjoin", NO_TABLE, "", "fork/join programs"),

@@ -101,7 +101,6 @@ fn what_this_version_does_not_offer() {
         ("tables", scan!("[external.gridgraph]\ncommand = [\"x\"]\n[forkjoin.fib]\nn = 40\n[cluster]\n")),
         ("data set", "dataset = { url = \"https://example.org/x\" }\n[algorithm.scan]\n"),
         ("generator", "dataset = { generate = { erdos = { n = 3 } } }\n[algorithm.scan]\n"),
-        ("layouts that go", scan!("[storage]\nkeep = false\n")),
     ]);
     insta::assert_snapshot!(text);
 }
