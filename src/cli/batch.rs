@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::args::BatchArgs;
 use super::progress::Console;
 use super::{Problem, cores, output};
-use crate::dataset::{Context, fingerprint};
+use crate::dataset::{Context, file_digest, fingerprint};
 use crate::interrupt::Interrupt;
-use crate::job::spec::DatasetSpec;
+use crate::job::spec::{AlgorithmSpec, DatasetSpec, SpmvSpec};
 use crate::job::{Batch, JobSource, LoadOptions, find_job_files, load_batch, run_id};
 use crate::run::plan::{JobPlan, PlannedRun};
 
@@ -62,7 +62,8 @@ pub(crate) fn plan(batch: &Batch, args: &BatchArgs, interrupt: &Interrupt) -> Re
         let mut runs = Vec::new();
         for spec in &job.runs {
             let fingerprint = fingerprints.of(&spec.dataset)?;
-            runs.push(PlannedRun { run_id: run_id(spec, &fingerprint), fingerprint, spec: spec.clone() });
+            let inputs = fingerprints.with_vector(&fingerprint, &spec.algorithm)?;
+            runs.push(PlannedRun { run_id: run_id(spec, &inputs), fingerprint, spec: spec.clone() });
         }
         let (plan, doubled) =
             JobPlan::new(job.name.clone(), job.report.clone(), out.clone(), data.clone(), runs);
@@ -94,6 +95,17 @@ impl Fingerprints<'_> {
         let fingerprint = fingerprint(spec, self.data, self.context).map_err(Problem::failed)?;
         self.known.insert(spec.name.clone(), (spec.clone(), fingerprint.clone()));
         Ok(fingerprint)
+    }
+
+    /// The fingerprint of all that a run reads: the data set, and SpMV's x where it is a file.
+    fn with_vector(&self, dataset: &str, algorithm: &AlgorithmSpec) -> Result<String, Problem> {
+        match algorithm {
+            AlgorithmSpec::Spmv(SpmvSpec { x: Some(path), .. }) => {
+                let digest = file_digest(path, self.data, self.context).map_err(Problem::failed)?;
+                Ok(format!("{dataset}+{digest}"))
+            }
+            _ => Ok(dataset.to_owned()),
+        }
     }
 }
 

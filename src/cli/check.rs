@@ -1,5 +1,6 @@
 //! `ioc check`: validates a batch and says what each run needs, before anything starts.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::args::BatchArgs;
@@ -28,9 +29,9 @@ pub(crate) fn check(args: &BatchArgs, interrupt: &Interrupt) -> Result<u8, Probl
     }
     for plan in batch::plan(&batch, args, interrupt)? {
         output::say(&format!("{}: {} runs", plan.job, plan.runs.len()));
-        for run in &plan.runs {
-            let needs = needs(&plan.data, run);
-            output::say(&format!("  {}  {}  {needs}", run.run_id, summary(&run.spec)));
+        let specs: Vec<&RunSpec> = plan.runs.iter().map(|run| &run.spec).collect();
+        for (run, what) in plan.runs.iter().zip(differences(&specs)) {
+            output::say(&format!("  {}  {what}: {}", run.run_id, needs(&plan.data, run)));
         }
     }
     Ok(exit::OK)
@@ -39,25 +40,77 @@ pub(crate) fn check(args: &BatchArgs, interrupt: &Interrupt) -> Result<u8, Probl
 fn list_unidentified(batch: &crate::job::Batch) {
     for job in &batch.jobs {
         output::say(&format!("{}: {} runs", job.name, job.runs.len()));
-        for spec in &job.runs {
-            output::say(&format!("  {}", summary(spec)));
+        for what in differences(&job.runs.iter().collect::<Vec<_>>()) {
+            output::say(&format!("  {what}"));
         }
     }
 }
 
-fn summary(spec: &RunSpec) -> String {
-    let algorithm = match spec.algorithm {
+/// What each run is: its algorithm, data set and variant, and the options in which the runs of the job differ.
+fn differences(specs: &[&RunSpec]) -> Vec<String> {
+    let options: Vec<BTreeMap<String, String>> = specs.iter().map(|spec| options(spec)).collect();
+    let mut keys: Vec<&String> = options.iter().flat_map(BTreeMap::keys).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    // An option that only some runs have is one of their algorithm, which is told by name.
+    keys.retain(|key| {
+        let mut values = options.iter().filter_map(|run| run.get(*key));
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    });
+    let describe = |(spec, run): (&&RunSpec, &BTreeMap<String, String>)| {
+        let name = [spec.variant.as_str(), algorithm_name(&spec.algorithm), &spec.dataset.name];
+        let name: Vec<&str> = name.into_iter().filter(|part| !part.is_empty()).collect();
+        let values = keys.iter().filter_map(|key| run.get(*key).map(|value| format!(" {key}={value}")));
+        name.join(" ") + &values.collect::<String>()
+    };
+    specs.iter().zip(&options).map(describe).collect()
+}
+
+/// The options of a run by their dotted names; the algorithm and the data set are told by name.
+fn options(spec: &RunSpec) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::new();
+    let tables = [
+        ("storage", serde_json::to_value(&spec.storage)),
+        ("grid", serde_json::to_value(&spec.grid)),
+        ("engine", serde_json::to_value(&spec.engine)),
+        ("algorithm", serde_json::to_value(&spec.algorithm)),
+    ];
+    for (name, table) in tables {
+        // Specs are plain data, which JSON always takes.
+        flatten(name, &table.unwrap_or_default(), &mut options);
+    }
+    options
+}
+
+/// Options that are sizes.
+const SIZES: [&str; 4] = ["engine.block_size", "engine.buffer", "engine.memory", "storage.stripe"];
+
+fn flatten(path: &str, value: &serde_json::Value, options: &mut BTreeMap<String, String>) {
+    match value {
+        // `{"value": 4}` is how an option that may be "auto" is written.
+        serde_json::Value::Object(table) if table.len() == 1 && table.contains_key("value") => {
+            flatten(path, &table["value"], options);
+        }
+        serde_json::Value::Object(table) => {
+            for (key, value) in table {
+                flatten(&format!("{path}.{key}"), value, options);
+            }
+        }
+        serde_json::Value::String(text) => drop(options.insert(path.to_owned(), text.clone())),
+        other => {
+            let bytes = other.as_u64().filter(|_| SIZES.contains(&path));
+            drop(options.insert(path.to_owned(), bytes.map_or_else(|| other.to_string(), format_bytes)));
+        }
+    }
+}
+
+fn algorithm_name(algorithm: &AlgorithmSpec) -> &'static str {
+    match algorithm {
         AlgorithmSpec::Scan(_) => "scan",
         AlgorithmSpec::Pagerank(_) => "pagerank",
         AlgorithmSpec::Spmv(_) => "spmv",
-    };
-    let engine = &spec.engine;
-    let variant = if spec.variant.is_empty() { String::new() } else { format!("{} ", spec.variant) };
-    format!(
-        "{variant}{algorithm} {} {:?}/{:?} {} SSD",
-        spec.dataset.name, engine.model, engine.io, spec.storage.ssds
-    )
-    .to_lowercase()
+    }
 }
 
 /// Vertices, bytes on disk: exact where the grid is built, otherwise from what the source says of itself.

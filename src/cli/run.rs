@@ -12,6 +12,7 @@ use crate::interrupt::Interrupt;
 use crate::job::Batch;
 use crate::progress::Progress;
 use crate::report::{AttemptId, JobReport, Phase, Row, Status, table, write_attempt};
+use crate::run::layout;
 use crate::run::plan::JobPlan;
 use crate::run::repetition::{self, Aftermath, Surroundings};
 
@@ -61,8 +62,13 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
     let total = plans.iter().map(|plan| plan.repetitions().len()).sum();
     let mut watch = Watch { console: Console::new(quiet), number: 0, total, best: Vec::new(), failed: false };
     let mut reports = Vec::new();
-    for plan in plans {
+    for (number, plan) in plans.iter().enumerate() {
         reports.push(local::run(plan, &options, &mut watch).map_err(Problem::failed)?);
+        if !interrupt.raised() {
+            for run in layout::to_drop(plan, &plans[number + 1..]) {
+                layout::remove(&plan.data, run).map_err(Problem::failed)?;
+            }
+        }
         if interrupt.raised() || (args.fail_fast && watch.failed) {
             break;
         }

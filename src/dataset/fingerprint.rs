@@ -50,6 +50,13 @@ pub fn fingerprint(
     Ok(format!("{letter}{}", &digest[..DIGITS]))
 }
 
+/// The sha256 of another file that a run reads (SpMV's x), in hexadecimal digits, remembered in `cache_dir`.
+/// Errors: those of opening and reading the file.
+pub fn file_digest(path: &Path, cache_dir: &Path, context: Context<'_>) -> Result<String, DatasetError> {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    sha256(&SourceFile::open(path)?, &name, cache_dir, context)
+}
+
 fn kronecker_identity(spec: KroneckerSpec, weights: WeightsSpec) -> String {
     let KroneckerSpec { scale, edge_factor, seed, .. } = spec;
     let weights = spec.weights && weights == WeightsSpec::Auto;

@@ -29,7 +29,7 @@ mod workers;
 mod tests;
 
 pub use error::{DatasetError, LineFault};
-pub use fingerprint::fingerprint;
+pub use fingerprint::{file_digest, fingerprint};
 
 use file::SourceFile;
 use format::Layout;

@@ -1,11 +1,12 @@
 //! The grid of a run: found, or built.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::error::RunError;
-use super::plan::PlannedRun;
+use super::plan::{JobPlan, PlannedRun};
 use crate::dataset::{self, Context};
-use crate::grid::{self, Grid, LayoutRequest};
+use crate::grid::{self, Grid, LayoutRequest, layout_key};
 
 /// What a run asks of its grid.
 pub fn request(run: &PlannedRun) -> LayoutRequest<'_> {
@@ -23,6 +24,25 @@ pub fn request(run: &PlannedRun) -> LayoutRequest<'_> {
 /// Where there is one that cannot be read.
 pub fn find(data: &Path, run: &PlannedRun) -> Result<Option<Grid>, RunError> {
     Ok(grid::open(data, &request(run))?)
+}
+
+/// The runs of `plan` whose grids are to be dropped when it is done: `storage.keep = false`, and no run of the plans
+/// that come `after` needs them.
+pub fn to_drop<'a>(plan: &'a JobPlan, after: &[JobPlan]) -> Vec<&'a PlannedRun> {
+    let name = |run: &PlannedRun| (run.spec.dataset.name.clone(), layout_key(&request(run)));
+    let needed: HashSet<_> = after.iter().flat_map(|plan| &plan.runs).map(name).collect();
+    let kept: HashSet<_> = plan.runs.iter().filter(|run| run.spec.storage.keep).map(name).collect();
+    let unneeded = |run: &&PlannedRun| !needed.contains(&name(run)) && !kept.contains(&name(run));
+    plan.runs.iter().filter(unneeded).collect()
+}
+
+/// Removes a run's grid.
+///
+/// # Errors
+/// Where it is in use, or a file cannot be removed.
+pub fn remove(data: &Path, run: &PlannedRun) -> Result<(), RunError> {
+    grid::remove(data, &run.spec.dataset.name, &layout_key(&request(run)))?;
+    Ok(())
 }
 
 /// Builds the run's grid within `memory`, unless it is built.
