@@ -20,7 +20,7 @@ fn values(kind: &Kind) -> String {
             let later: Vec<String> = later.iter().map(|name| format!("\"{name}\"")).collect();
             format!("{} (not yet: {})", kind.expected(), later.join(", "))
         }
-        Kind::Only(offered) => format!("{offered} (not yet: {})", !offered),
+        Kind::OnlyFalse => "false (not yet: true)".to_owned(),
         Kind::Later(_) => "not yet".to_owned(),
         _ => kind.expected(),
     }
