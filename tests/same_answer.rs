@@ -64,6 +64,11 @@ fn cases() -> Vec<Case> {
                 });
             }
         }
+        for pins in [1, 3, 10, 1000] {
+            for io in [IoSpec::Libaio, IoSpec::Psync] {
+                cases.push(Case { model, io, pins, ssds: 2, ..Case::default() });
+            }
+        }
         for interleave in [1, 3, 100] {
             cases.push(Case { model, columns: Auto::Value(9), interleave, ..Case::default() });
         }

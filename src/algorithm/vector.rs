@@ -12,6 +12,11 @@ pub(crate) fn read(path: Option<&Path>, grid: &Grid) -> Result<Vec<f64>, SetupEr
     let Some(path) = path else { return Ok(vec![1.0; vertices]) };
     let fail = |what: String| SetupError::Vector(format!("{}: {what}", path.display()));
     let mut reader = csv::ReaderBuilder::new().from_path(path).map_err(|error| fail(error.to_string()))?;
+    let header = reader.headers().map_err(|error| fail(error.to_string()))?;
+    if !header.iter().map(str::trim).eq(["vertex", "value"]) {
+        let found = header.iter().collect::<Vec<_>>().join(",");
+        return Err(fail(format!("line 1: expected the header `vertex,value`, found `{found}`")));
+    }
     let mut values = vec![f64::NAN; vertices];
     let index = Index::new(grid)?;
     for record in reader.records() {

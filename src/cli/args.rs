@@ -52,7 +52,7 @@ pub struct BatchArgs {
     #[arg(long, value_name = "DIR", default_value = "reports")]
     pub out: PathBuf,
     /// Where grids are kept
-    #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data")]
+    #[arg(long, value_name = "DIR", env = "IOC_DATA", hide_env_values = true, default_value = "data")]
     pub data: PathBuf,
     /// Say nothing but errors
     #[arg(long)]
@@ -71,6 +71,9 @@ pub struct RunArgs {
     /// Stop at the first failed run
     #[arg(long)]
     pub fail_fast: bool,
+    /// Do not scan a grid before it is measured; the columns of limits stay empty
+    #[arg(long)]
+    pub no_scan: bool,
     /// One run of a frozen plan, as `run` writes it to OUT/JOB/plan.json
     #[arg(long, value_name = "FILE", requires = "index", conflicts_with_all = ["paths", "sets", "only"])]
     pub plan: Option<PathBuf>,
@@ -83,6 +86,12 @@ pub struct RunArgs {
     /// Number of the attempt at that repetition
     #[arg(long, value_name = "A", requires = "rep", hide = true)]
     pub attempt: Option<u32>,
+    /// MB/s that a scan of the run's grid sustained
+    #[arg(long, value_name = "MB/S", requires = "rep", hide = true)]
+    pub device_rate: Option<f64>,
+    /// Only scan the run's grid
+    #[arg(long, requires = "index", conflicts_with = "rep", hide = true)]
+    pub scan: bool,
 }
 
 /// `ioc build`.
@@ -131,7 +140,7 @@ pub struct OnceArgs {
     pub algorithm: AlgorithmName,
     /// The edge list
     pub file: PathBuf,
-    /// Write vertex,value lines here
+    /// Write vertex,value lines here; `-` is standard output, and then nothing else is written there
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Memory that the run may hold
@@ -141,10 +150,10 @@ pub struct OnceArgs {
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: String,
     /// Iterations
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub iterations: Option<u64>,
     /// Stop where the L1 residual is at most this
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = positive)]
     pub tolerance: Option<f64>,
     /// Lines to leave out at the start of a text file
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -162,11 +171,17 @@ pub struct OnceArgs {
     #[arg(long, value_name = "DIR", default_value = "reports")]
     pub out: PathBuf,
     /// Where the grid is kept
-    #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data")]
+    #[arg(long, value_name = "DIR", env = "IOC_DATA", hide_env_values = true, default_value = "data")]
     pub data: PathBuf,
     /// Say nothing but errors
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// A tolerance, as a job file wants it.
+fn positive(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0);
+    value.ok_or_else(|| "expected a finite number above 0, such as 1e-9".to_owned())
 }
 
 /// `ioc dataset`.
@@ -176,7 +191,14 @@ pub struct DatasetArgs {
     #[command(subcommand)]
     pub command: DatasetCommand,
     /// Where grids are kept
-    #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data", global = true)]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "IOC_DATA",
+        hide_env_values = true,
+        default_value = "data",
+        global = true
+    )]
     pub data: PathBuf,
     /// Say nothing but errors
     #[arg(long, global = true)]

@@ -9,10 +9,9 @@ use super::run::program;
 use super::{Problem, batch, end_with_parent, exit, output};
 use crate::cluster::local::{self, Options};
 use crate::dataset::Context;
-use crate::grid::layout_key;
 use crate::interrupt::Interrupt;
 use crate::job::Batch;
-use crate::run::error::{Failure, RunError};
+use crate::run::error::{Failure, INTERRUPTED, RunError};
 use crate::run::layout;
 use crate::run::plan::JobPlan;
 use crate::run::repetition::Aftermath;
@@ -40,17 +39,18 @@ pub(crate) fn build(args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Probl
 pub(crate) fn build_batch(batch: &Batch, args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
     let quiet = args.batch.quiet;
     let plans = batch::plan(batch, &args.batch, interrupt)?;
-    let options = Options { program: program()?, resume: true, fail_fast: false, quiet, interrupt };
+    let options = Options { program: program()?, resume: true, fail_fast: false, scan: false, quiet, interrupt };
     let mut done = HashSet::new();
     let mut code = exit::OK;
     for plan in &plans {
         let file = plan.save().map_err(Problem::failed)?;
         for (index, run) in plan.runs.iter().enumerate() {
-            let key = (run.spec.dataset.name.clone(), layout_key(&layout::request(run)));
-            if interrupt.raised() || !done.insert(key) {
+            if interrupt.raised() || !done.insert(local::import_of(run)) {
                 continue;
             }
-            if let Err(failure) = local::build(plan, index, &file, &options).map_err(Problem::failed)? {
+            if let Err(failure) = local::build(plan, index, &file, &options).map_err(Problem::failed)?
+                && failure.class != INTERRUPTED
+            {
                 output::error(&format!("error: {}: {}", run.spec.dataset.name, failure.text));
                 code = exit::FAILED;
             }
@@ -62,8 +62,8 @@ pub(crate) fn build_batch(batch: &Batch, args: &BuildArgs, interrupt: &Interrupt
 /// A child's work: the grid of one run.
 fn import(args: &BuildArgs, plan: &Path, index: usize, interrupt: &Interrupt) -> Result<u8, Problem> {
     end_with_parent();
-    let plan = JobPlan::load(plan).map_err(Problem::failed)?;
-    let run = plan.run(index).map_err(Problem::usage)?;
+    let plan = JobPlan::load(plan).map_err(Problem::plan)?;
+    let run = plan.run(index).map_err(Problem::plan)?;
     let progress = Console::new(args.batch.quiet);
     let context = Context { threads: super::cores(), interrupt, progress: &progress };
     let built = layout::build(&plan.data, run, run.spec.engine.memory, context);

@@ -12,7 +12,9 @@ use crate::grid::manifest::Manifest;
 use crate::grid::{self, Grid, Layout};
 use crate::interrupt::Interrupt;
 use crate::job::JobSource;
+use crate::job::fault::plural;
 use crate::job::spec::{DatasetSpec, SourceSpec};
+use crate::job::suggest::did_you_mean;
 use crate::units::{format_bytes, format_count};
 
 /// Does what the arguments say.
@@ -22,8 +24,8 @@ pub(crate) fn dataset(args: &DatasetArgs, interrupt: &Interrupt) -> Result<u8, P
         DatasetCommand::Info { name } => info(&args.data, name),
         DatasetCommand::Import { name, memory } => import(args, name, memory, interrupt),
         DatasetCommand::Verify { name } => verify(args, name, interrupt),
-        DatasetCommand::Rm { name } => remove(&args.data, name),
-        DatasetCommand::Gc => collect(&args.data),
+        DatasetCommand::Rm { name } => remove(args, name),
+        DatasetCommand::Gc => collect(args),
     }
 }
 
@@ -79,15 +81,25 @@ fn source(spec: &DatasetSpec) -> String {
 
 /// The grids of a data set, of which there must be one.
 fn layouts_of(data: &Path, name: &str) -> Result<Vec<Layout>, Problem> {
-    let mut layouts = grid::list(data).map_err(Problem::failed)?;
-    layouts.retain(|layout| layout.dataset == name);
-    if layouts.is_empty() {
+    let layouts = grid::list(data).map_err(Problem::failed)?;
+    let (wanted, others): (Vec<_>, Vec<_>) = layouts.into_iter().partition(|layout| layout.dataset == name);
+    if !wanted.is_empty() {
+        return Ok(wanted);
+    }
+    let registry = registry()?;
+    let data = data.display();
+    if registry.names().any(|other| other == name) {
         return Err(Problem::failed(format!(
-            "no grid of a data set `{name}` is built in {}; `ioc dataset import {name}` builds one",
-            data.display()
+            "no grid of the data set `{name}` is built in {data}; `ioc dataset import {name}` builds one"
         )));
     }
-    Ok(layouts)
+    let known = registry.names().chain(others.iter().map(|layout| layout.dataset.as_str()));
+    let help =
+        did_you_mean(name, known).unwrap_or_else(|| "`ioc dataset list` lists what there is".to_owned());
+    Err(Problem::usage(format!(
+        "error: there is no data set `{name}`: datasets.toml has no such entry, and {data} holds no grid of it; \
+         {help}"
+    )))
 }
 
 fn info(data: &Path, name: &str) -> Result<u8, Problem> {
@@ -156,7 +168,7 @@ fn import(args: &DatasetArgs, name: &str, memory: &str, interrupt: &Interrupt) -
         format!("dataset = {}\n[algorithm.scan]\n[engine]\nmemory = {}\n", quoted(name), quoted(memory));
     let here = std::env::current_dir().map_err(Problem::failed)?;
     let project = find_project(&here).unwrap_or(here);
-    let source = JobSource::Text { name: format!("import-{name}"), text, project };
+    let source = JobSource::Text { name: "import".to_owned(), text, project };
     let out = tempfile::tempdir().map_err(Problem::failed)?;
     let batch_args = BatchArgs {
         paths: Vec::new(),
@@ -184,12 +196,15 @@ fn verify(args: &DatasetArgs, name: &str, interrupt: &Interrupt) -> Result<u8, P
             Some(grid) => grid::verify(grid, context).map_err(|error| error.to_string()),
         };
         match verdict {
-            Ok(found) => output::say(&format!(
-                "{name} {}: {} edges in {} are as they were written",
-                layout.key,
-                format_count(found.edges),
-                format_bytes(found.bytes)
-            )),
+            Ok(found) => say(
+                args,
+                &format!(
+                    "{name} {}: {} edges in {} are as they were written",
+                    layout.key,
+                    format_count(found.edges),
+                    format_bytes(found.bytes)
+                ),
+            ),
             Err(_) if interrupt.raised() => return Ok(exit::INTERRUPTED),
             Err(error) => {
                 output::error(&format!("error: {name} {}: {error}", layout.key));
@@ -200,24 +215,30 @@ fn verify(args: &DatasetArgs, name: &str, interrupt: &Interrupt) -> Result<u8, P
     Ok(code)
 }
 
-fn remove(data: &Path, name: &str) -> Result<u8, Problem> {
+fn remove(args: &DatasetArgs, name: &str) -> Result<u8, Problem> {
     let mut freed = 0;
-    for layout in layouts_of(data, name)? {
-        freed += grid::remove(data, name, &layout.key).map_err(Problem::failed)?;
+    for layout in layouts_of(&args.data, name)? {
+        freed += grid::remove(&args.data, name, &layout.key).map_err(Problem::failed)?;
     }
-    output::say(&format!("{name}: {} freed", format_bytes(freed)));
+    say(args, &format!("{name}: {} freed", format_bytes(freed)));
     Ok(exit::OK)
 }
 
-fn collect(data: &Path) -> Result<u8, Problem> {
-    let collected = grid::gc(data, |_| true).map_err(Problem::failed)?;
-    for busy in &collected.busy {
-        output::error(&format!("note: {busy} is being imported and was left alone"));
+fn collect(args: &DatasetArgs) -> Result<u8, Problem> {
+    let collected = grid::gc(&args.data, |_| true).map_err(Problem::failed)?;
+    if !args.quiet {
+        for busy in &collected.busy {
+            output::error(&format!("note: {busy} is being imported and was left alone"));
+        }
     }
-    output::say(&format!(
-        "{} incomplete grids removed, {} freed",
-        collected.layouts,
-        format_bytes(collected.bytes)
-    ));
+    let grids = plural(collected.layouts as usize, "incomplete grid");
+    say(args, &format!("{grids} removed, {} freed", format_bytes(collected.bytes)));
     Ok(exit::OK)
+}
+
+/// What a command did, which `--quiet` need not hear; what was asked for (a list) is printed in any case.
+fn say(args: &DatasetArgs, text: &str) {
+    if !args.quiet {
+        output::say(text);
+    }
 }

@@ -14,10 +14,12 @@ pub mod progress;
 mod run;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 use rustix::process::{Signal, set_parent_process_death_signal};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::interrupt::Interrupt;
@@ -34,6 +36,11 @@ impl Problem {
     /// A wrong command line or job file; the text is complete.
     pub(crate) fn usage(text: impl std::fmt::Display) -> Self {
         Self { code: exit::USAGE, text: text.to_string() }
+    }
+
+    /// A plan that is no plan, or has no such run.
+    pub(crate) fn plan(error: impl std::fmt::Display) -> Self {
+        Self::usage(format!("error: {error}"))
     }
 
     /// Data, a device or a report that cannot be read or written.
@@ -76,12 +83,15 @@ fn dispatch(cli: Cli, interrupt: &Interrupt) -> Result<u8, Problem> {
     }
 }
 
-/// Ctrl-C and SIGTERM raise the interrupt; work in progress sees it and puts its things in order.
+/// Ctrl-C and SIGTERM raise the interrupt; work in progress sees it and puts its things in order. A file that
+/// outgrows the user's limit (`ulimit -f`) fails the write, which is told and cleaned up after, instead of ending
+/// the process.
 fn watch_signals() -> std::io::Result<Interrupt> {
     let interrupt = Interrupt::new();
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, interrupt.flag())?;
     }
+    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(interrupt)
 }
 

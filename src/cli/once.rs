@@ -2,14 +2,15 @@
 //! kept, changed and repeated.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use super::args::{AlgorithmName, BatchArgs, OnceArgs, RunArgs};
 use super::run::run_batch;
 use super::{Problem, batch, exit, output};
 use crate::interrupt::Interrupt;
 use crate::job::JobSource;
-use crate::report::{JobReport, Status, values_path};
+use crate::report::{JobReport, Status, copy_values, values_path};
 
 /// Runs it.
 pub(crate) fn once(args: &OnceArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
@@ -17,9 +18,13 @@ pub(crate) fn once(args: &OnceArgs, interrupt: &Interrupt) -> Result<u8, Problem
         return Err(Problem::usage("error: a scan has no values to write; leave -o away"));
     }
     let text = job_text(args)?;
-    if !args.quiet {
-        output::say(&format!("# the job file that this run stands for\n{text}"));
-    }
+    // Where the values go to standard output, whatever reads them there must find nothing else.
+    let say = match &args.output {
+        _ if args.quiet => |_: &str| (),
+        Some(to) if is_stdout(to) => output::error,
+        _ => output::say,
+    };
+    say(&format!("# the job file that this run stands for\n{text}"));
     let project = std::env::current_dir().map_err(Problem::failed)?;
     let source = JobSource::Text { name: name(args), text, project };
     let batch_args = BatchArgs {
@@ -35,16 +40,25 @@ pub(crate) fn once(args: &OnceArgs, interrupt: &Interrupt) -> Result<u8, Problem
         batch: batch_args,
         resume: false,
         fail_fast: true,
+        // Whoever wants a result does not want to wait for figures about the machine.
+        no_scan: true,
         plan: None,
         index: None,
         rep: None,
         attempt: None,
+        device_rate: None,
+        scan: false,
     };
     let done = run_batch(&batch, &run_args, interrupt)?;
+    say(&done.summary);
     if let (exit::OK, Some(to), Some(report)) = (done.code, &args.output, done.reports.first()) {
-        deliver(report, &args.out, to)?;
+        deliver(&values_of(report, &args.out)?, to)?;
     }
     Ok(done.code)
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-") || path == Path::new("/dev/stdout")
 }
 
 /// The job's name: `once-pagerank-edges`.
@@ -90,25 +104,23 @@ fn job_text(args: &OnceArgs) -> Result<String, Problem> {
     Ok(text)
 }
 
-/// Copies the values to where the user wants them: whole or not at all.
-fn deliver(report: &JobReport, out: &Path, to: &Path) -> Result<(), Problem> {
-    let Some(row) = report.rows().find(|row| row.status == Status::Ok) else { return Ok(()) };
+/// The values file of the one run of a report.
+fn values_of(report: &JobReport, out: &Path) -> Result<PathBuf, Problem> {
+    let row = report.rows().find(|row| row.status == Status::Ok);
+    let row = row.ok_or_else(|| Problem::failed("the run left no values, a defect of ioc"))?;
+    let out = std::path::absolute(out).map_err(Problem::failed)?;
     let table = report.path().with_extension("");
-    let below = table.strip_prefix(std::path::absolute(out).map_err(Problem::failed)?).unwrap_or(&table);
-    let from = values_path(out, below, &row.run_id).map_err(Problem::failed)?;
-    let copy = || {
-        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::Builder::new().prefix(".values-").tempfile_in(folder)?;
-        std::io::copy(&mut std::fs::File::open(&from)?, &mut file)?;
-        file.as_file().sync_all()?;
-        file.persist(to)?;
-        Ok::<(), std::io::Error>(())
-    };
-    copy().map_err(|error| {
-        Problem::failed(format!(
-            "{}: cannot write the values: {error}; they are in {}",
-            to.display(),
-            from.display()
-        ))
-    })
+    values_path(&out, table.strip_prefix(&out).unwrap_or(&table), &row.run_id).map_err(Problem::failed)
+}
+
+/// Takes the values to where the user wants them.
+fn deliver(from: &Path, to: &Path) -> Result<(), Problem> {
+    let undelivered =
+        |error: String| Problem::failed(format!("{error}; the values are in {}", from.display()));
+    if is_stdout(to) {
+        let copied = File::open(from).and_then(|mut file| output::copy(&mut file));
+        return copied
+            .map_err(|error| undelivered(format!("cannot write the values to standard output: {error}")));
+    }
+    copy_values(from, to).map_err(|error| undelivered(error.to_string()))
 }

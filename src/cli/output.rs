@@ -12,6 +12,14 @@ pub(crate) fn error(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
 }
 
+/// A file's content to standard output, for a program that reads it.
+pub(crate) fn copy(file: &mut std::fs::File) -> std::io::Result<()> {
+    match std::io::copy(file, &mut std::io::stdout().lock()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// What a child has to say to its parent, as JSON.
 pub(crate) fn tell_parent(aftermath: &crate::run::repetition::Aftermath) {
     // Serialising numbers and strings cannot fail; a parent that is gone needs no word.

@@ -15,21 +15,32 @@ use crate::report::{AttemptId, JobReport, Phase, Row, Status, table, write_attem
 use crate::run::layout;
 use crate::run::plan::JobPlan;
 use crate::run::repetition::{self, Aftermath, Surroundings};
+use crate::run::row::fill_limit;
+use crate::run::scan;
 
 /// Runs what the arguments name.
 pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
     match (&args.plan, args.index, args.rep) {
         (Some(plan), Some(index), Some(number)) => repeat(args, plan, index, number, interrupt),
+        (Some(plan), Some(index), None) if args.scan => scan(args, plan, index, interrupt),
         (Some(plan), Some(index), None) => {
-            let mut plan = JobPlan::load(plan).map_err(Problem::failed)?;
-            plan.select(index).map_err(Problem::usage)?;
-            run_plans(&[plan], args, interrupt).map(|done| done.code)
+            let mut plan = JobPlan::load(plan).map_err(Problem::plan)?;
+            plan.select(index).map_err(Problem::plan)?;
+            run_plans(&[plan], args, interrupt).map(|done| tell(&done, args))
         }
         _ => {
             let batch = batch::load(&args.batch)?;
-            run_batch(&batch, args, interrupt).map(|done| done.code)
+            run_batch(&batch, args, interrupt).map(|done| tell(&done, args))
         }
     }
+}
+
+/// Prints what came out; returns the exit code.
+fn tell(done: &Done, args: &RunArgs) -> u8 {
+    if !args.batch.quiet {
+        output::say(&done.summary);
+    }
+    done.code
 }
 
 /// What a batch came to.
@@ -38,6 +49,8 @@ pub(crate) struct Done {
     pub(crate) code: u8,
     /// The reports, one per job that was begun.
     pub(crate) reports: Vec<JobReport>,
+    /// For people: the best vertices and a table per report.
+    pub(crate) summary: String,
 }
 
 /// Runs a checked batch.
@@ -56,11 +69,20 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
         program: program()?,
         resume: args.resume || args.plan.is_some(),
         fail_fast: args.fail_fast,
+        scan: !args.no_scan,
         quiet,
         interrupt,
     };
     let total = plans.iter().map(|plan| plan.repetitions().len()).sum();
-    let mut watch = Watch { console: Console::new(quiet), number: 0, total, best: Vec::new(), failed: false };
+    let mut watch = Watch {
+        total,
+        quiet,
+        console: Console::new(quiet),
+        number: 0,
+        best: Vec::new(),
+        complaints: Vec::new(),
+        failed: false,
+    };
     let mut reports = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
         reports.push(local::run(plan, &options, &mut watch).map_err(Problem::failed)?);
@@ -73,12 +95,10 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
             break;
         }
     }
-    if !quiet {
-        watch.best.iter().for_each(|best| output::say(best));
-        for report in &reports {
-            output::say(&table::render(report.rows(), output::width()));
-            output::say(&format!("report: {}", shown(report.path()).display()));
-        }
+    let mut summary = watch.best.concat();
+    for report in &reports {
+        summary += &table::render(report.rows(), output::width());
+        let _ = writeln!(summary, "report: {}", shown(report.path()).display());
     }
     let code = if interrupt.raised() {
         exit::INTERRUPTED
@@ -87,7 +107,7 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
     } else {
         exit::OK
     };
-    Ok(Done { code, reports })
+    Ok(Done { code, reports, summary })
 }
 
 /// Where a path is below the current directory, that part of it.
@@ -104,16 +124,36 @@ pub(crate) fn program() -> Result<PathBuf, Problem> {
 
 /// Follows a batch for the terminal.
 struct Watch {
+    total: usize,
+    quiet: bool,
     console: Console,
     number: usize,
-    total: usize,
     best: Vec<String>,
+    complaints: Vec<String>,
     failed: bool,
+}
+
+impl Watch {
+    /// Under `--quiet` there is no line per repetition, but an error is to be heard, each cause once.
+    fn complain(&mut self, row: &Row) {
+        let names = [Some(row.job.as_str()), row.variant.as_deref(), row.algorithm.as_deref()];
+        let names: Vec<&str> = names.into_iter().flatten().collect();
+        let complaint = format!("error: {}: {}", names.join(" "), row.error.as_deref().unwrap_or("failed"));
+        if !self.complaints.contains(&complaint) {
+            output::error(&complaint);
+            self.complaints.push(complaint);
+        }
+    }
 }
 
 impl Observer for Watch {
     fn finished(&mut self, row: &Row, aftermath: &Aftermath) {
-        self.failed |= row.status == Status::Failed;
+        if row.status == Status::Failed {
+            self.failed = true;
+            if self.quiet {
+                self.complain(row);
+            }
+        }
         aftermath.notes.iter().for_each(|note| self.note(note));
         self.number += 1;
         self.console.finished(&StatusLine { number: self.number, total: self.total, row });
@@ -148,26 +188,19 @@ fn repeat(
     interrupt: &Interrupt,
 ) -> Result<u8, Problem> {
     end_with_parent();
-    let plan = JobPlan::load(plan).map_err(Problem::failed)?;
-    let run = plan.run(index).map_err(Problem::usage)?;
+    let plan = JobPlan::load(plan).map_err(Problem::plan)?;
+    let run = plan.run(index).map_err(Problem::plan)?;
     let warmup = run.spec.measure.warmup;
     let (phase, rep) =
         if number <= warmup { (Phase::Warmup, number) } else { (Phase::Measured, number - warmup) };
     let report = JobReport::open(&plan.out, &plan.report, &plan.order()).map_err(Problem::failed)?;
     let attempt = args.attempt.unwrap_or_else(|| report.next_attempt(&run.run_id, phase, rep));
     let id = AttemptId::new(run.run_id.clone(), phase, rep, attempt);
-    // Elsewhere than on a terminal the parent's line per repetition is enough.
-    let progress = Console::new(args.batch.quiet || !std::io::stderr().is_terminal());
+    let progress = child_console(args);
     let around = Surroundings { interrupt, progress: &progress, cores: cores() as u32 };
     let (mut row, aftermath) = repetition::execute(&plan, run, &id, around);
-    let proven = |other: &Row| {
-        other.run_id == row.run_id
-            && other.verified == Some(true)
-            && other.result_checksum == row.result_checksum
-    };
-    if row.verified.is_none() && row.result_checksum.is_some() && report.rows().any(proven) {
-        row.verified = Some(true);
-    }
+    fill_limit(&mut row, args.device_rate);
+    contradict(&mut row, &report);
     write_attempt(&plan.out, &plan.report, &row).map_err(Problem::failed)?;
     output::tell_parent(&aftermath);
     Ok(match row.status {
@@ -175,4 +208,43 @@ fn repeat(
         Status::Failed => exit::FAILED,
         Status::Interrupted => exit::INTERRUPTED,
     })
+}
+
+/// A child's work: what the devices of a run sustain.
+fn scan(args: &RunArgs, plan: &Path, index: usize, interrupt: &Interrupt) -> Result<u8, Problem> {
+    end_with_parent();
+    let plan = JobPlan::load(plan).map_err(Problem::plan)?;
+    let run = plan.run(index).map_err(Problem::plan)?;
+    let progress = child_console(args);
+    let around = Surroundings { interrupt, progress: &progress, cores: cores() as u32 };
+    let aftermath = scan::scan(&plan, run, around);
+    output::tell_parent(&aftermath);
+    Ok(if aftermath.failure.is_none() { exit::OK } else { exit::FAILED })
+}
+
+/// Bars on a terminal; elsewhere the parent's line per repetition is enough.
+fn child_console(args: &RunArgs) -> Console {
+    Console::new(args.batch.quiet || !std::io::stderr().is_terminal())
+}
+
+/// Repetitions of one run have one result: one that has another is wrong, or the earlier one was.
+fn contradict(row: &mut Row, report: &JobReport) {
+    let comparable = |other: &&Row| {
+        other.run_id == row.run_id && other.status == Status::Ok && other.result_checksum.is_some()
+    };
+    let Some(other) = report.rows().find(comparable) else { return };
+    if row.status != Status::Ok || row.result_checksum == other.result_checksum {
+        return;
+    }
+    let shown = |row: &Row| row.result_checksum.map(|digest| digest.to_string()).unwrap_or_default();
+    row.error = Some(format!(
+        "the result has the checksum {}, but that of {} of the same run has {}, and they must not differ; check \
+         the machine's memory, and report it as a defect of ioc",
+        shown(row),
+        table::repetition(other),
+        shown(other),
+    ));
+    row.error_class = Some("verify".to_owned());
+    row.status = Status::Failed;
+    row.verified = Some(false);
 }

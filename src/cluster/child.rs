@@ -18,7 +18,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub enum Ended {
     /// By itself, with this exit code.
     Exited(i32),
-    /// By a signal that was not ours.
+    /// By a signal that was not ours; or by us after an interrupt, as if it had heeded it.
     Killed(i32),
     /// By us, after its time was up.
     TimedOut,
@@ -51,7 +51,11 @@ pub fn run(
                 signal(&child, Signal::INT)?;
                 asked = Some(Instant::now());
             }
-            Some(since) if since.elapsed() > GRACE => child.kill()?,
+            Some(since) if since.elapsed() > GRACE => {
+                child.kill()?;
+                child.wait()?;
+                return Ok(Ended::Killed(Signal::INT.as_raw()));
+            }
             _ => {}
         }
         wait_a_little(&child)?;

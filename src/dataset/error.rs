@@ -5,6 +5,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use crate::job::fault::plural;
+
 /// An error of a data set: whole sentences that name the file, the place, what was found and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
@@ -81,7 +83,10 @@ pub enum DatasetError {
         path: PathBuf,
     },
     /// `skip_lines` leaves nothing.
-    #[error("{path} has only {lines} lines, but the data set says skip_lines = {skip_lines}; lower it")]
+    #[error(
+        "{path} has only {}, but the data set says skip_lines = {skip_lines}; lower it",
+        plural(*.lines as usize, "line")
+    )]
     SkipLinesBeyondEnd {
         /// The file.
         path: PathBuf,
@@ -233,6 +238,15 @@ pub enum LineFault {
     #[error("expected an integer id, found '{found}'; ids are whole numbers from 0 to 2^63-1")]
     NotAnId {
         /// The field, for people: cut at some length, control characters escaped.
+        found: String,
+    },
+    /// The same, with bytes that no text has.
+    #[error(
+        "expected an integer id, found '{found}', which is no text; if the file is a binary edge list, use \
+         format = \"gridgraph\""
+    )]
+    NotText {
+        /// The field, for people.
         found: String,
     },
     /// The same, in the first line that is no comment.

@@ -38,6 +38,9 @@ impl Fault<'_> {
     /// The fault as it is reported: it is on line `line`, and the first edge is on line `first`.
     pub(super) fn report(self, line: u64, first: u64) -> LineFault {
         match self {
+            Self::NotAnId(found) if found.iter().any(|byte| byte.is_ascii_control()) => {
+                LineFault::NotText { found: quote(found) }
+            }
             Self::NotAnId(found)
                 if line == first && found.first().is_some_and(|c| !b"+-.0123456789".contains(c)) =>
             {

@@ -27,6 +27,8 @@ pub struct ReadAccount {
     pub wait: Duration,
     /// Bytes read.
     pub bytes: u64,
+    /// Bytes of blocks that were in memory instead.
+    pub cached: u64,
     /// Requests done.
     pub requests: u64,
     /// Nanoseconds from submission to completion.
@@ -39,7 +41,7 @@ impl ReadAccount {
     pub fn new() -> Self {
         // The bounds are constants that the histogram accepts: 1 < 2 * 3.6e12 and two digits.
         let latencies = Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("constant bounds");
-        Self { wait: Duration::ZERO, bytes: 0, requests: 0, latencies }
+        Self { wait: Duration::ZERO, bytes: 0, cached: 0, requests: 0, latencies }
     }
 
     pub(crate) fn record(&mut self, bytes: usize, latency: Duration) {
@@ -51,6 +53,7 @@ impl ReadAccount {
     pub(crate) fn add(&mut self, other: &Self) {
         self.wait += other.wait;
         self.bytes += other.bytes;
+        self.cached += other.cached;
         self.requests += other.requests;
         self.latencies.add(&other.latencies).expect("histograms with the same bounds");
     }

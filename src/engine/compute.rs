@@ -6,16 +6,16 @@ use std::time::Instant;
 use super::accounting::ComputeAccount;
 use super::failure::EngineError;
 use super::pass::{IfOwned, Taken};
+use super::pins::Block;
 use super::primitives::{AtomicU64, Ordering};
 use super::schedule::{Geometry, Request};
 use crate::measure::clock::thread_cpu;
-use crate::storage::buffer::AlignedBuffer;
 
 /// A block with the edges that a request asked for.
 #[derive(Debug)]
 pub(crate) struct Filled {
     pub(crate) request: Request,
-    pub(crate) buffer: AlignedBuffer,
+    pub(crate) block: Block,
 }
 
 /// Where a compute thread gets blocks from and where it leaves them: the two queues, or its own reads.

@@ -12,6 +12,7 @@
 use super::accounting::{ComputeAccount, Outstanding, ReadAccount};
 use super::compute::{BlockSource, Filled, timed};
 use super::failure::EngineError;
+use super::pins::{Block, Pin, Pins};
 use super::primitives::{AtomicU64, Ordering};
 use super::queue::Queue;
 use super::schedule::{Next, Request, Schedule};
@@ -25,11 +26,12 @@ pub(crate) struct Exchange {
     pub(crate) loading: Queue<AlignedBuffer>,
     pub(crate) computing: [Queue<Filled>; 2],
     pub(crate) schedule: Schedule,
+    pub(crate) pins: Pins,
 }
 
 impl Exchange {
-    pub(crate) fn new(blocks: Vec<AlignedBuffer>, schedule: Schedule) -> Self {
-        Self { loading: Queue::new(blocks), computing: [Queue::new([]), Queue::new([])], schedule }
+    pub(crate) fn new(blocks: Vec<AlignedBuffer>, schedule: Schedule, pins: Pins) -> Self {
+        Self { loading: Queue::new(blocks), computing: [Queue::new([]), Queue::new([])], schedule, pins }
     }
 
     /// Wakes everybody for good.
@@ -98,7 +100,7 @@ impl Reader<'_> {
             if self.interrupt.raised() {
                 return Err(EngineError::Interrupted);
             }
-            let lack = self.fill(&mut hands);
+            let lack = self.fill(&mut hands, account);
             if !hands.batch.is_empty() {
                 self.submit(&mut hands)?;
             }
@@ -111,7 +113,7 @@ impl Reader<'_> {
     }
 
     /// Pairs free blocks with requests, the oldest first, until the batch is full or one of them is lacking.
-    fn fill(&self, hands: &mut Hands) -> Lack {
+    fn fill(&self, hands: &mut Hands, account: &mut ReadAccount) -> Lack {
         while hands.batch.len() < self.batch && !hands.free.is_empty() {
             let Some(buffer) = hands.spare.take().or_else(|| self.exchange.loading.try_pop()) else {
                 return Lack::Blocks;
@@ -120,7 +122,7 @@ impl Reader<'_> {
             let room = |device: usize| self.serves[device] && per_device[device] < self.depth;
             let lack = match self.exchange.schedule.take(&room) {
                 Next::Request(request) => {
-                    hands.add(request, buffer);
+                    self.start(request, buffer, hands, account);
                     continue;
                 }
                 Next::Later(version) => Lack::Requests(version),
@@ -130,6 +132,23 @@ impl Reader<'_> {
             return lack;
         }
         Lack::Nothing
+    }
+
+    /// Begins a request: with the block given, or with memory of its own if its block is one that stays; or passes it
+    /// on at once if that block is in memory.
+    fn start(&self, request: Request, buffer: AlignedBuffer, hands: &mut Hands, account: &mut ReadAccount) {
+        match request.pin.map_or(Pin::Underway, |place| self.exchange.pins.take(place)) {
+            Pin::Underway => hands.add(Request { pin: None, ..request }, buffer),
+            Pin::Unread(own) => {
+                hands.spare = Some(buffer);
+                hands.add(request, own);
+            }
+            Pin::Ready(block) => {
+                hands.spare = Some(buffer);
+                account.cached += request.len as u64;
+                self.exchange.computing(request.pass).push(Filled { request, block });
+            }
+        }
     }
 
     fn submit(&mut self, hands: &mut Hands) -> Result<(), EngineError> {
@@ -155,7 +174,11 @@ impl Reader<'_> {
             result.map_err(|source| (self.describe)(&request, source))?;
             account.record(request.len, completed.saturating_duration_since(submitted));
             (self.advance)(request.len as u64);
-            self.exchange.computing(request.pass).push(Filled { request, buffer: read.buffer });
+            let block = match request.pin {
+                Some(place) => self.exchange.pins.fill(place, read.buffer),
+                None => Block::Lent(read.buffer),
+            };
+            self.exchange.computing(request.pass).push(Filled { request, block });
         }
         Ok(())
     }
@@ -238,7 +261,9 @@ impl BlockSource for FromQueue<'_> {
         Ok(block)
     }
 
-    fn release(&mut self, block: Filled) {
-        self.exchange.loading.push(block.buffer);
+    fn release(&mut self, filled: Filled) {
+        if let Block::Lent(buffer) = filled.block {
+            self.exchange.loading.push(buffer);
+        }
     }
 }

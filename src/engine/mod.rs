@@ -11,6 +11,7 @@ mod ioc;
 #[cfg(all(test, loom))]
 mod model;
 pub mod pass;
+mod pins;
 pub mod plan;
 mod primitives;
 mod queue;
@@ -26,6 +27,7 @@ use compute::{Consumer, Filled, PassWork};
 use failure::{Failure, guarded};
 use ioc::{Exchange, FromQueue, Reader};
 use pass::{Algorithm, IfOwned, Pass, Taken};
+use pins::Pins;
 use plan::Plan;
 use schedule::{Geometry, Request, Schedule};
 use sync::OwnReads;
@@ -62,6 +64,7 @@ pub struct Engine<'a> {
     setup: Setup<'a>,
     geometry: Geometry,
     blocks: Vec<AlignedBuffer>,
+    pins: Pins,
     readers: Vec<Box<dyn IoEngine>>,
 }
 
@@ -102,8 +105,9 @@ impl<'a> Engine<'a> {
         for block in &mut blocks {
             block.fill(0);
         }
-        let geometry = Geometry::new(extents(setup.grid), plan.block, plan.interleave as usize);
-        Ok(Self { setup, geometry, blocks, readers })
+        let geometry = Geometry::new(extents(setup.grid), plan.block, plan.interleave as usize, plan.pins);
+        let pins = Pins::new(geometry.pins(), plan.block as usize);
+        Ok(Self { setup, geometry, blocks, pins, readers })
     }
 
     /// Runs the algorithm to its end.
@@ -118,10 +122,10 @@ impl<'a> Engine<'a> {
     }
 
     fn run_ioc(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
-        let Self { setup, geometry, blocks, readers } = self;
+        let Self { setup, geometry, blocks, pins, readers } = self;
         let plan = &setup.plan;
         let schedule = Schedule::new(geometry, algorithm.passes().limit());
-        let exchange = Exchange::new(blocks, schedule);
+        let exchange = Exchange::new(blocks, schedule, pins);
         let wake = || exchange.close();
         let run = Run::new(&setup, &wake);
         let describe = |request: &Request, source| describe(&setup.files, request, source);
@@ -197,7 +201,7 @@ impl<'a> Engine<'a> {
     }
 
     fn run_sync(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
-        let Self { setup, geometry, mut blocks, readers } = self;
+        let Self { setup, geometry, mut blocks, pins, readers } = self;
         let plan = &setup.plan;
         let schedule = Schedule::new(geometry, algorithm.passes().limit());
         let wake = || schedule.close();
@@ -223,6 +227,7 @@ impl<'a> Engine<'a> {
                 thread: &|_, work, (io, free, read), account| {
                     let mut source = OwnReads {
                         schedule: &schedule,
+                        pins: &pins,
                         io: io.as_mut(),
                         engine: io_name(plan.io),
                         free,
@@ -332,7 +337,7 @@ impl Consumer for GridPass<'_> {
     fn block(&self, block: &Filled, if_owned: IfOwned) -> Result<Taken, EngineError> {
         let Request { column, device, offset, len, .. } = block.request;
         let expect = self.setup.grid.expectation(column as u32, device, offset);
-        let mut view = BlockView::new(&block.buffer[..len], expect);
+        let mut view = BlockView::new(&block.block[..len], expect);
         self.pass
             .block(column, &mut view, if_owned)
             .map_err(|source| EngineError::Damaged { path: self.setup.files.path(device).to_owned(), source })

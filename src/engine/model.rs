@@ -15,6 +15,7 @@ use super::compute::{Consumer, Filled, PassWork};
 use super::failure::{EngineError, Failure, guarded};
 use super::ioc::{Exchange, FromQueue, Reader};
 use super::pass::{IfOwned, Taken};
+use super::pins::Pins;
 use super::primitives::{AtomicU64, Mutex, Ordering, lock};
 use super::schedule::{Geometry, Request, Schedule};
 use crate::interrupt::Interrupt;
@@ -95,12 +96,13 @@ fn broken(_: &Request, source: std::io::Error) -> EngineError {
 }
 
 /// Two columns of two and one blocks, on one device; two compute threads; `passes` passes.
-fn play(passes: u64, blocks: usize, fails: Option<u64>) -> (&'static World, Vec<&'static Notes>) {
+fn play(passes: u64, blocks: usize, pins: u64, fails: Option<u64>) -> (&'static World, Vec<&'static Notes>) {
     let block = ALIGNMENT as u64;
-    let geometry = Geometry::new(vec![vec![0..2 * block], vec![2 * block..3 * block]], block, 2);
+    let geometry = Geometry::new(vec![vec![0..2 * block], vec![2 * block..3 * block]], block, 2, pins);
+    let pins = Pins::new(geometry.pins(), ALIGNMENT);
     let buffers = (0..blocks).map(|_| AlignedBuffer::new(ALIGNMENT)).collect();
     let world: &'static World = Box::leak(Box::new(World {
-        exchange: Exchange::new(buffers, Schedule::new(geometry, passes)),
+        exchange: Exchange::new(buffers, Schedule::new(geometry, passes), pins),
         failure: Failure::new(),
         outstanding: Outstanding::new(),
         interrupt: Interrupt::new(),
@@ -164,7 +166,7 @@ fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn every_block_of_every_pass_is_computed_once_in_its_pass() {
     check(1, || {
-        let (world, played) = play(2, 2, None);
+        let (world, played) = play(2, 2, 0, None);
         assert!(world.failure.take().is_none());
         for (pass, notes) in played.iter().enumerate() {
             let mut blocks = lock(&notes.blocks).clone();
@@ -180,10 +182,23 @@ fn every_block_of_every_pass_is_computed_once_in_its_pass() {
 }
 
 #[test]
+fn blocks_that_stay_are_computed_once_per_pass_too() {
+    for pins in [1, 3] {
+        check(1, move || {
+            let (world, played) = play(3, 1, pins, None);
+            assert!(world.failure.take().is_none());
+            for notes in &played {
+                assert_eq!(lock(&notes.blocks).len(), 3);
+            }
+        });
+    }
+}
+
+#[test]
 fn a_failed_read_ends_every_thread() {
     for fails in 0..3 {
         check(2, move || {
-            let (world, _) = play(1, 2, Some(fails));
+            let (world, _) = play(1, 2, 0, Some(fails));
             assert!(matches!(world.failure.take(), Some(EngineError::Engine { .. })));
         });
     }
@@ -192,7 +207,7 @@ fn a_failed_read_ends_every_thread() {
 #[test]
 fn one_block_is_enough_to_get_on() {
     check(2, || {
-        let (world, played) = play(1, 1, None);
+        let (world, played) = play(1, 1, 0, None);
         assert!(world.failure.take().is_none());
         assert_eq!(lock(&played[0].blocks).len(), 3);
     });

@@ -40,6 +40,8 @@ pub struct Plan {
     pub interleave: u32,
     /// Devices.
     pub devices: u32,
+    /// Blocks that stay in memory between passes, at most.
+    pub pins: u64,
 }
 
 impl Plan {
@@ -87,12 +89,19 @@ impl Plan {
             compute_threads,
             interleave: interleave.unwrap_or(compute_threads),
             devices,
+            pins: 0,
         })
     }
 
     /// Bytes of all blocks.
     pub fn buffer_bytes(&self) -> u64 {
         self.block * self.blocks
+    }
+
+    /// Keeps as many blocks in memory as `budget` leaves beside `state` bytes of per-vertex data.
+    #[must_use]
+    pub fn with_pins(self, state: u64, budget: u64) -> Self {
+        Self { pins: budget.saturating_sub(self.memory(state)) / self.block, ..self }
     }
 
     /// Bytes of the whole process for a run that keeps `state` bytes per-vertex data.

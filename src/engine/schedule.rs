@@ -23,22 +23,60 @@ pub(crate) struct Request {
     pub(crate) offset: u64,
     /// Bytes.
     pub(crate) len: usize,
+    /// Its place among the blocks that stay in memory, if it is one of them.
+    pub(crate) pin: Option<usize>,
 }
 
 /// Where the columns lie: `extents[column][device]` is a byte range of the device's file.
 #[derive(Debug, Clone)]
 pub(crate) struct Geometry {
     extents: Vec<Vec<Range<u64>>>,
-    devices: usize,
     block: u64,
     interleave: usize,
+    /// Per device: requests of a pass, how many of them are pinned, and the place of the first of these.
+    devices: Vec<Device>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Device {
+    requests: u64,
+    pinned: u64,
+    first_pin: u64,
+}
+
+impl Device {
+    /// The place of the device's request number `index` among the pinned ones: they are spread evenly.
+    fn pin(&self, index: u64) -> Option<usize> {
+        let before =
+            |index: u64| (u128::from(index) * u128::from(self.pinned) / u128::from(self.requests)) as u64;
+        (before(index + 1) > before(index)).then(|| (self.first_pin + before(index)) as usize)
+    }
 }
 
 impl Geometry {
-    /// Requests of `block` bytes, `interleave` columns in turn. All are at least 1.
-    pub(crate) fn new(extents: Vec<Vec<Range<u64>>>, block: u64, interleave: usize) -> Self {
-        let devices = extents.first().map_or(0, Vec::len);
-        Self { extents, devices, block, interleave: interleave.max(1) }
+    /// Requests of `block` bytes, `interleave` columns in turn; both are at least 1. `pins` of the requests, or all
+    /// where there are fewer, are of blocks that stay in memory; each device has its share of them.
+    pub(crate) fn new(extents: Vec<Vec<Range<u64>>>, block: u64, interleave: usize, pins: u64) -> Self {
+        let blocks = |extent: &Range<u64>| (extent.end - extent.start).div_ceil(block);
+        let count = extents.first().map_or(0, Vec::len);
+        let requests = |device: usize| extents.iter().map(|column| blocks(&column[device])).sum::<u64>();
+        let total: u64 = (0..count).map(requests).sum();
+        let pins = pins.min(total);
+        let (mut devices, mut before, mut first_pin) = (Vec::with_capacity(count), 0, 0);
+        for device in 0..count {
+            let requests = requests(device);
+            before += requests;
+            // The pins up to and with this device, in proportion to the requests.
+            let end = (u128::from(before) * u128::from(pins) / u128::from(total.max(1))) as u64;
+            devices.push(Device { requests, pinned: (end - first_pin).min(requests), first_pin });
+            first_pin = end;
+        }
+        Self { extents, block, interleave: interleave.max(1), devices }
+    }
+
+    /// Blocks that stay in memory.
+    pub(crate) fn pins(&self) -> usize {
+        self.devices.iter().map(|device| device.pinned as usize).sum()
     }
 
     /// Requests that a column takes.
@@ -136,7 +174,7 @@ struct State {
 impl Schedule {
     /// A schedule of at most `limit` passes. Nothing goes out before [`Schedule::open`].
     pub(crate) fn new(geometry: Geometry, limit: u64) -> Self {
-        let cursors = vec![Cursor::default(); geometry.devices];
+        let cursors = vec![Cursor::default(); geometry.devices.len()];
         let per_pass = geometry.requests();
         let state = State { cursors, pass: 0, left: per_pass, open: 0, limit, version: 0, closed: false };
         Self { geometry, per_pass, state: Mutex::new(state), changed: Condvar::new() }
@@ -184,9 +222,10 @@ impl Schedule {
                 cursor.done = true;
                 continue;
             };
+            let pin = self.geometry.devices[device].pin(cursor.issued);
             cursor.issued += 1;
             let len = (range.end - range.start) as usize;
-            let request = Request { pass: state.pass, column, device, offset: range.start, len };
+            let request = Request { pass: state.pass, column, device, offset: range.start, len, pin };
             state.left -= 1;
             if state.left == 0 {
                 self.announce(state);
@@ -241,7 +280,26 @@ mod tests {
     }
 
     fn two_devices() -> Geometry {
-        Geometry::new(vec![vec![0..100, 0..90], vec![100..250, 90..90], vec![250..260, 90..200]], 40, 2)
+        pinning(0)
+    }
+
+    fn pinning(pins: u64) -> Geometry {
+        Geometry::new(vec![vec![0..100, 0..90], vec![100..250, 90..90], vec![250..260, 90..200]], 40, 2, pins)
+    }
+
+    #[test]
+    fn pins_are_as_many_as_asked_for_each_once_and_shared_by_the_devices() {
+        for pins in 0..16 {
+            let schedule = Schedule::new(pinning(pins), 1);
+            schedule.open(1);
+            let requests = drain(&schedule, &|_| true);
+            let mut places: Vec<_> = requests.iter().filter_map(|request| request.pin).collect();
+            places.sort_unstable();
+            assert_eq!(places, (0..pins.min(14) as usize).collect::<Vec<_>>());
+            assert_eq!(schedule.geometry().pins(), places.len());
+            let on_second = requests.iter().filter(|r| r.device == 1 && r.pin.is_some()).count() as u64;
+            assert!(on_second.abs_diff(pins.min(14) * 6 / 14) <= 1);
+        }
     }
 
     #[test]
@@ -290,7 +348,10 @@ mod tests {
 
     #[test]
     fn an_empty_grid_has_no_requests() {
-        assert_eq!(Schedule::new(Geometry::new(vec![vec![0..0]], 8, 1), 5).take(&|_| true), Next::Finished);
-        assert_eq!(Schedule::new(Geometry::new(vec![], 8, 1), 5).take(&|_| true), Next::Finished);
+        assert_eq!(
+            Schedule::new(Geometry::new(vec![vec![0..0]], 8, 1, 3), 5).take(&|_| true),
+            Next::Finished
+        );
+        assert_eq!(Schedule::new(Geometry::new(vec![], 8, 1, 3), 5).take(&|_| true), Next::Finished);
     }
 }

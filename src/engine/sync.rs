@@ -5,6 +5,7 @@
 use super::accounting::{ComputeAccount, Outstanding, ReadAccount};
 use super::compute::{BlockSource, Filled, timed};
 use super::failure::EngineError;
+use super::pins::{Block, Pin, Pins};
 use super::schedule::{Next, Request, Schedule};
 use crate::interrupt::Interrupt;
 use crate::io::{Completion, IoEngine, ReadRequest};
@@ -13,6 +14,7 @@ use crate::storage::buffer::AlignedBuffer;
 /// One thread's own reads.
 pub(crate) struct OwnReads<'a> {
     pub(crate) schedule: &'a Schedule,
+    pub(crate) pins: &'a Pins,
     pub(crate) io: &'a mut dyn IoEngine,
     pub(crate) engine: &'static str,
     /// Free blocks of this thread: one, and more where the buffer has them (for blocks put aside).
@@ -47,7 +49,11 @@ impl OwnReads<'_> {
         result.map_err(|source| (self.describe)(&request, source))?;
         self.read.record(len, completed.saturating_duration_since(submitted));
         (self.advance)(len as u64);
-        Ok(Filled { request, buffer: read.buffer })
+        let block = match request.pin {
+            Some(place) => self.pins.fill(place, read.buffer),
+            None => Block::Lent(read.buffer),
+        };
+        Ok(Filled { request, block })
     }
 }
 
@@ -66,13 +72,25 @@ impl BlockSource for OwnReads<'_> {
             self.free.push(buffer);
             return Ok(None);
         };
-        let mut wait = std::time::Duration::ZERO;
-        let filled = timed(&mut wait, || self.fetch(request, buffer));
-        account.wait += wait;
+        let (request, buffer) = match request.pin.map_or(Pin::Underway, |place| self.pins.take(place)) {
+            Pin::Underway => (Request { pin: None, ..request }, buffer),
+            Pin::Unread(own) => {
+                self.free.push(buffer);
+                (request, own)
+            }
+            Pin::Ready(block) => {
+                self.free.push(buffer);
+                self.read.cached += request.len as u64;
+                return Ok(Some(Filled { request, block }));
+            }
+        };
+        let filled = timed(&mut account.wait, || self.fetch(request, buffer));
         filled.map(Some)
     }
 
-    fn release(&mut self, block: Filled) {
-        self.free.push(block.buffer);
+    fn release(&mut self, filled: Filled) {
+        if let Block::Lent(buffer) = filled.block {
+            self.free.push(buffer);
+        }
     }
 }

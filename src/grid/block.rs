@@ -73,8 +73,8 @@ pub fn position(stripes: Stripes, device: usize, offset: u64) -> u64 {
 /// A chunk that is not what must lie at its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "chunk {sequence} (column {column}) at byte {offset} of device {device} is damaged: {fault}; verify the \
-     device, remove the layout and import the data set again"
+    "chunk {sequence} (column {column}) at byte {offset} of device {device} is damaged: {fault}; check the \
+     device, then remove the grid with `ioc dataset rm` and it will be imported again"
 )]
 pub struct ChunkError {
     /// Number of the chunk that must lie there.

@@ -173,7 +173,7 @@ pub enum GridError {
         error: ChunkError,
     },
     /// Another file, or a total, that is not what the manifest says.
-    #[error("{path}: {what}; remove the layout and import the data set again")]
+    #[error("{path}: {what}; remove the grid with `ioc dataset rm` and it will be imported again")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -203,7 +203,9 @@ impl From<DatasetError> for GridError {
 
 /// What to do about an error of the operating system, where that is not plain.
 fn advice(reason: &std::io::Error) -> &'static str {
-    use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    use std::io::ErrorKind::{
+        FileTooLarge, NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
     match reason.kind() {
         StorageFull | QuotaExceeded => {
             "; an import needs room for its edges twice: free some, or choose other directories by --data and \
@@ -211,6 +213,12 @@ fn advice(reason: &std::io::Error) -> &'static str {
         }
         PermissionDenied | ReadOnlyFilesystem => {
             "; choose a directory that can be written, by --data or storage.devices"
+        }
+        NotADirectory => {
+            "; a file is in the way of a directory: choose another one by --data or storage.devices"
+        }
+        FileTooLarge => {
+            "; raise the limit on the size of a file (`ulimit -f`), or choose another file system"
         }
         _ => "",
     }

@@ -117,7 +117,7 @@ pub(super) fn erase(dir: &Path, more: &[PathBuf]) -> Result<u64, GridError> {
 
 /// Removes a data set's folder if only the lock is left in it. Whoever waits for the lock notices
 /// ([`Lock::try_acquire`]).
-fn drop_empty(folder: &Path, lock: Lock) {
+pub(super) fn drop_empty(folder: &Path, lock: Lock) {
     let only_lock = |entries: std::fs::ReadDir| {
         entries.flatten().all(|entry| entry.file_name().to_str() == Some(LOCK_FILE))
     };

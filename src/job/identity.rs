@@ -113,6 +113,7 @@ impl Fields {
             compute_threads,
             buffer,
             memory,
+            cache,
             kernel,
         } = engine;
         self.put("engine.model", model);
@@ -124,6 +125,7 @@ impl Fields {
         self.put_auto("engine.compute_threads", compute_threads);
         self.put("engine.buffer", buffer);
         self.put("engine.memory", memory);
+        self.put("engine.cache", cache);
         self.put("engine.kernel", kernel);
     }
 }
@@ -153,7 +155,7 @@ mod tests {
         let spec = &runs(JOB, &["engine.block_size=128 KiB"])[0];
         let fields = canonical(spec, "f").replace(',', ",\n");
         insta::assert_snapshot!(fields);
-        assert_eq!(run_id(spec, "f"), "rd7bb47494fda");
+        assert_eq!(run_id(spec, "f"), "rbd9d6d3f8893");
     }
 
     #[test]
@@ -200,6 +202,7 @@ mod tests {
             "engine.buffer=32 MiB",
             "engine.memory=2 GiB",
             "engine.kernel=atomic",
+            "engine.cache=off",
             "algorithm.pagerank.iterations=21",
             "algorithm.pagerank.tolerance=1e-9",
             "algorithm.pagerank.precision=f64",

@@ -262,7 +262,12 @@ pub static OPTIONS: &[OptionEntry] = &[
         "\"1 GiB\"",
         "bound of the whole process, page cache apart",
     ),
-    option("engine.cache", choice(&["off"], &["auto"]), "\"off\"", "blocks pinned in what the memory leaves"),
+    option(
+        "engine.cache",
+        choice(&["auto", "off"], &[]),
+        "\"auto\"",
+        "auto: what the memory leaves keeps blocks",
+    ),
     option("engine.checkpoint", Kind::Later("leave it out"), "", "resume inside a run"),
     option(
         "engine.kernel",

@@ -11,9 +11,9 @@ use super::file::JobFile;
 use super::layer::{Layers, Setting, Typed};
 use super::source::Origin;
 use super::spec::{
-    AlgorithmSpec, Auto, DanglingSpec, EncodingSpec, EngineSpec, GridSpec, InitSpec, IoSpec, KernelSpec,
-    MeasureSpec, ModelSpec, OrderSpec, OutputSpec, PagerankSpec, PrecisionSpec, RunSpec, ScanSpec, SpmvSpec,
-    StorageSpec, VerifySpec,
+    AlgorithmSpec, Auto, CacheSpec, DanglingSpec, EncodingSpec, EngineSpec, GridSpec, InitSpec, IoSpec,
+    KernelSpec, MeasureSpec, ModelSpec, OrderSpec, OutputSpec, PagerankSpec, PrecisionSpec, RunSpec,
+    ScanSpec, SpmvSpec, StorageSpec, VerifySpec,
 };
 use crate::dataset::registry::{self, Registry};
 use crate::grid::chunk::CHUNK;
@@ -182,6 +182,7 @@ impl Resolver<'_> {
             compute_threads: values.auto_u32("engine.compute_threads")?,
             buffer: values.count("engine.buffer")?,
             memory: values.count("engine.memory")?,
+            cache: values.choice("engine.cache", &[("auto", CacheSpec::Auto), ("off", CacheSpec::Off)])?,
             kernel: values
                 .choice("engine.kernel", &[("owned", KernelSpec::Owned), ("atomic", KernelSpec::Atomic)])?,
         })

@@ -260,6 +260,8 @@ pub struct EngineSpec {
     pub buffer: u64,
     /// Bytes the process may hold (`VmHWM`).
     pub memory: u64,
+    /// What becomes of memory that is left.
+    pub cache: CacheSpec,
     /// Who owns a column.
     pub kernel: KernelSpec,
 }
@@ -282,6 +284,16 @@ pub enum IoSpec {
     Libaio,
     /// Blocking `pread`.
     Psync,
+}
+
+/// What becomes of memory that the budget leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheSpec {
+    /// It keeps blocks between passes.
+    Auto,
+    /// Nothing: every pass reads every block.
+    Off,
 }
 
 /// How a block's edges are added up.

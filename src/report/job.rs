@@ -2,7 +2,7 @@
 //! plan's order: what a process holds in memory only spares it reading the same files again. So any process may
 //! rebuild the table at any time, and a kill at any instant leaves the last table or the next, never a part.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -126,7 +126,22 @@ impl JobReport {
                 self.take_up(place);
             }
         }
+        self.share_verdicts();
         Ok(())
+    }
+
+    /// What one repetition proved holds for all of its run with the same result, those before it (warm-ups) too. An
+    /// attempt's own file tells only what that attempt did.
+    fn share_verdicts(&mut self) {
+        let result = |row: &Row| Some((row.run_id.clone(), row.result_checksum?.0));
+        let proven = self.rows().filter(|row| row.verified == Some(true));
+        let proven: HashSet<_> = proven.filter_map(result).collect();
+        for Stored { row, line } in self.attempts.values_mut() {
+            if row.verified.is_none() && result(row).is_some_and(|result| proven.contains(&result)) {
+                row.verified = Some(true);
+                *line = row.line();
+            }
+        }
     }
 
     fn take_up(&mut self, place: Place) {
@@ -188,17 +203,22 @@ pub fn rebuild(out: &Path, report: &Path, order: &[String]) -> Result<Vec<String
 /// Names in a folder; none where there is no folder. Names that are no UTF-8 are none of ours.
 fn names(folder: &Path) -> Result<Vec<String>, ReportError> {
     let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if is_absent(&error) => return Ok(Vec::new()),
         entries => entries.map_err(ReportError::io("list", folder))?,
     };
     let names: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name().into_string().ok())).collect();
     Ok(names.map_err(ReportError::io("list", folder))?.into_iter().flatten().collect())
 }
 
+/// Whether nothing is there; a file in the way of a folder is found by whoever makes the folder.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
 /// Whether a table holds more than this version's header: then it is worth keeping.
 fn has_rows(table: &Path) -> Result<bool, ReportError> {
     match fs::read(table) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) if is_absent(&error) => Ok(false),
         text => Ok(text.map_err(ReportError::io("read", table))? != Row::header().as_bytes()),
     }
 }

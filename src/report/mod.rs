@@ -22,7 +22,7 @@ pub use attempts::{AttemptId, attempt_path, values_path, write_attempt};
 pub use cell::{Cell, Digest, Phase, Seconds, Status};
 pub use job::{JobReport, rebuild};
 pub use row::{Column, Row, RowError, SCHEMA_VERSION};
-pub use values::ValuesWriter;
+pub use values::{ValuesWriter, copy_values};
 
 /// Why a report could not be read or written.
 #[derive(Debug, thiserror::Error)]

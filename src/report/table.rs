@@ -161,8 +161,8 @@ fn hoist(text: &mut String, columns: &mut Vec<Shown>, runs: &[Run<'_>], width: u
     let keys = |title| columns.iter().find(|column| column.title == title).map(|column| column.cells.clone());
     let (algorithms, variants) = (keys("algorithm"), keys("variant"));
     // A run that failed may not have got to know what it shares with the others.
-    let all_finished = runs.iter().all(|run| run.measured().next().is_some());
-    let whole = if all_finished { "all runs" } else { "all finished runs" };
+    let finished = runs.iter().filter(|run| run.measured().next().is_some()).count();
+    let whole = if (1..runs.len()).contains(&finished) { "all finished runs" } else { "all runs" };
     let everything = vec![Some(whole.to_owned()); runs.len()];
     for keys in [Some(everything), algorithms, variants].into_iter().flatten() {
         let mut said: Vec<(String, Vec<String>)> = Vec::new();

@@ -3,7 +3,7 @@
 //! and handed on by the megabyte; a reader sees the whole file or none.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::ReportError;
@@ -77,6 +77,24 @@ impl ValuesWriter {
     }
 }
 
+/// Copies a values file to where the user wants it: whole or not at all; to a device or pipe as a stream.
+pub fn copy_values(from: &Path, to: &Path) -> Result<(), ReportError> {
+    let mut source = File::open(from).map_err(ReportError::io("read", from))?;
+    let mut writer = ValuesWriter::create(to)?;
+    writer.batch.resize(BATCH, 0);
+    loop {
+        match source.read(&mut writer.batch).map_err(ReportError::io("read", from))? {
+            0 => break,
+            length => writer.batch.truncate(length),
+        }
+        writer.flush()?;
+        writer.batch.resize(BATCH, 0);
+    }
+    writer.batch.clear();
+    writer.finish()?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +127,19 @@ mod tests {
             assert_eq!((left.parse(), right.parse()), (Ok(*vertex), Ok(*value)));
         }
         assert_eq!(text.lines().count() as u64, count + 1);
+    }
+
+    #[test]
+    fn a_copy_is_the_same_and_a_device_stays_a_device() {
+        let out = tempfile::tempdir().expect("tempdir");
+        let mut writer = ValuesWriter::create(&out.path().join("r1.values.csv")).expect("create");
+        (0..200_000).for_each(|vertex| writer.push(vertex, 0.1).expect("push"));
+        let from = writer.finish().expect("finish");
+        let to = out.path().join("below/copy.csv");
+        copy_values(&from, &to).expect("copy");
+        assert!(std::fs::read(&from).expect("read") == std::fs::read(&to).expect("read"));
+        copy_values(&from, Path::new("/dev/null")).expect("copy");
+        assert!(!Path::new("/dev/null").is_file());
     }
 
     #[test]

@@ -29,13 +29,15 @@ impl Failure {
                 ("timeout", format!("the {work} took longer than measure.timeout and was ended"))
             }
             Ended::Killed(signal @ (2 | 15)) => {
-                (INTERRUPTED, format!("the {work} was ended by signal {signal}"))
+                (INTERRUPTED, format!("the {work} was ended by signal {signal}; --resume runs it again"))
             }
             Ended::Killed(9) => ("killed", format!("the {work} was killed (signal 9); out of memory?")),
             Ended::Killed(signal) => {
                 ("crash", format!("the {work} ended by signal {signal}: a defect of ioc"))
             }
-            Ended::Exited(130) => (INTERRUPTED, format!("the {work} was interrupted")),
+            Ended::Exited(130) => {
+                (INTERRUPTED, format!("the {work} was stopped before its end; --resume runs it again"))
+            }
             Ended::Exited(code) => ("crash", format!("the {work} ended with code {code} and no word of why")),
         };
         Self { class: class.to_owned(), text }
@@ -52,7 +54,7 @@ impl From<&RunError> for Failure {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Ctrl-C or SIGTERM.
-    #[error("interrupted")]
+    #[error("stopped before its end; --resume runs it again")]
     Interrupted,
     /// Parameters that only the grid shows to be impossible.
     #[error("{0}")]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::fault::plural;
 use crate::job::spec::{OrderSpec, RunSpec};
 use crate::report::file::replace;
 use crate::report::{Phase, ReportError};
@@ -41,6 +42,9 @@ pub struct JobPlan {
     /// The one run to execute, where only one is.
     #[serde(skip)]
     selected: Option<usize>,
+    /// The file that it was read from.
+    #[serde(skip)]
+    file: Option<PathBuf>,
 }
 
 /// One repetition of one run.
@@ -58,7 +62,10 @@ pub struct Repetition {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Reading it failed.
-    #[error("{}: {source}", path.display())]
+    #[error(
+        "cannot read the plan {}: {source}; `ioc run` writes one to OUT/JOB/plan.json",
+        path.display()
+    )]
     Io {
         /// The plan's file.
         path: PathBuf,
@@ -66,7 +73,10 @@ pub enum PlanError {
         source: std::io::Error,
     },
     /// It is no plan of this version.
-    #[error("{}: this is no plan of this version of ioc ({detail}); make it anew with `ioc run`", path.display())]
+    #[error(
+        "{} is damaged or no plan of this version of ioc ({detail}); `ioc run` with its job file makes it anew",
+        path.display()
+    )]
     Format {
         /// The plan's file.
         path: PathBuf,
@@ -77,7 +87,7 @@ pub enum PlanError {
     #[error(transparent)]
     Report(#[from] ReportError),
     /// It has no such run.
-    #[error("{}: the plan has no run {index}: it has {runs}, counted from 0", path.display())]
+    #[error("{} has no run {index}: it has {}, counted from 0", path.display(), plural(*.runs, "run"))]
     Missing {
         /// The plan's file.
         path: PathBuf,
@@ -101,7 +111,7 @@ impl JobPlan {
         let mut seen = HashSet::new();
         runs.retain(|run| seen.insert(run.run_id.clone()));
         let doubled = all - runs.len();
-        (Self { version: VERSION, job, report, out, data, runs, selected: None }, doubled)
+        (Self { version: VERSION, job, report, out, data, runs, selected: None, file: None }, doubled)
     }
 
     /// Where the plan lies.
@@ -123,17 +133,21 @@ impl JobPlan {
         let io = |source| PlanError::Io { path: path.to_owned(), source };
         let text = std::fs::read_to_string(path).map_err(io)?;
         let format = |detail: String| PlanError::Format { path: path.to_owned(), detail };
-        let plan: Self = serde_json::from_str(&text).map_err(|error| format(error.to_string()))?;
+        let mut plan: Self = serde_json::from_str(&text).map_err(|error| format(error.to_string()))?;
         if plan.version != VERSION {
             return Err(format(format!("version {}, expected {VERSION}", plan.version)));
         }
+        plan.file = Some(path.to_owned());
         Ok(plan)
     }
 
     /// The run of an index.
     pub fn run(&self, index: usize) -> Result<&PlannedRun, PlanError> {
-        let missing = || PlanError::Missing { path: self.path(), index, runs: self.runs.len() };
-        self.runs.get(index).ok_or_else(missing)
+        self.runs.get(index).ok_or_else(|| PlanError::Missing {
+            path: self.file.clone().unwrap_or_else(|| self.path()),
+            index,
+            runs: self.runs.len(),
+        })
     }
 
     /// Leaves out all repetitions but those of one run.

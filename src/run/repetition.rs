@@ -19,7 +19,7 @@ use crate::engine::{Engine, Setup};
 use crate::grid::Grid;
 use crate::interrupt::Interrupt;
 use crate::io::Shaper;
-use crate::job::spec::{Auto, VerifySpec};
+use crate::job::spec::{Auto, CacheSpec, VerifySpec};
 use crate::progress::{Progress, Unit};
 use crate::report::{AttemptId, Phase, Row, Status, ValuesWriter, values_path};
 use crate::storage::device::DeviceFiles;
@@ -31,6 +31,8 @@ pub struct Aftermath {
     pub best: Vec<(u64, f64)>,
     /// Things the user should know.
     pub notes: Vec<String>,
+    /// What a scan sustained.
+    pub scan_mb_per_s: Option<f64>,
     /// Why there is no row, or no grid.
     pub failure: Option<Failure>,
 }
@@ -60,12 +62,9 @@ pub fn execute(
     let mut aftermath = Aftermath::default();
     match attempt(plan, run, id, around, &mut row, &mut aftermath) {
         Ok(()) => row.status = Status::Ok,
-        Err(RunError::Interrupted) => {
-            row.status = Status::Interrupted;
-            row.error = Some("interrupted before its end; --resume runs it again".to_owned());
-        }
         Err(error) => {
-            row.status = Status::Failed;
+            let interrupted = matches!(error, RunError::Interrupted);
+            row.status = if interrupted { Status::Interrupted } else { Status::Failed };
             row.error_class = Some(error.class().to_owned());
             row.error = Some(error.to_string());
         }
@@ -117,8 +116,12 @@ fn resolve(run: &PlannedRun, grid: &Grid, cores: u32) -> Result<Plan, RunError> 
         Auto::Value(columns) => Some(columns),
     };
     let plan = Plan::resolve(&spec.engine, interleave, grid.manifest.ssds, cores)?;
-    plan.check_memory(algorithm::state_bytes(&spec.algorithm, grid.manifest.vertices), spec.engine.memory)?;
-    Ok(plan)
+    let state = algorithm::state_bytes(&spec.algorithm, grid.manifest.vertices);
+    plan.check_memory(state, spec.engine.memory)?;
+    Ok(match spec.engine.cache {
+        CacheSpec::Auto => plan.with_pins(state, spec.engine.memory),
+        CacheSpec::Off => plan,
+    })
 }
 
 /// Opens the devices' files and forgets what the page cache holds of them, so that every repetition starts cold.

@@ -8,7 +8,8 @@ use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
 use crate::grid::Grid;
 use crate::job::spec::{
-    AlgorithmSpec, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PrecisionSpec,
+    AlgorithmSpec, CacheSpec, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec,
+    PrecisionSpec,
 };
 use crate::measure::environment::Environment;
 use crate::measure::{clock, disk};
@@ -33,7 +34,7 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
         .to_owned(),
     );
     row.order = Some("natural".to_owned());
-    row.cache = Some("off".to_owned());
+    row.cache = Some(if spec.engine.cache == CacheSpec::Auto { "auto" } else { "off" }.to_owned());
     row.ssds = Some(spec.storage.ssds);
     row.stripe_b = Some(spec.storage.stripe);
     row.emulated_mb_per_s = spec.storage.emulate.map(|rate| rate as f64 / 1e6);
@@ -95,7 +96,7 @@ pub(crate) fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
     }
     row.edges_per_s = per_second(grid.manifest.edges as f64 * account.passes as f64);
     row.read_b = Some(account.read.bytes);
-    row.cached_b = Some(0);
+    row.cached_b = Some(account.read.cached);
     row.skipped_b = Some(0);
     row.read_requests = Some(account.read.requests);
     row.read_mb_per_s = per_second(account.read.bytes as f64 / 1e6);
@@ -107,6 +108,20 @@ pub(crate) fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
     }
     row.balance = account.balance(|thread| thread.compute.as_secs_f64());
     row.edges_balance = account.balance(|thread| thread.edges as f64);
+}
+
+/// How far the run is from what its devices and its computing allow, where a scan has shown what the devices sustain.
+pub(crate) fn fill_limit(row: &mut Row, device_mb_per_s: Option<f64>) {
+    let Some(rate) = device_mb_per_s.filter(|rate| *rate > 0.0) else { return };
+    row.device_mb_per_s = Some(rate);
+    let (Some(read), Some(compute), Some(runtime)) = (row.read_b, row.compute_s, row.runtime_s) else {
+        return;
+    };
+    let io_limit = read as f64 / 1e6 / rate;
+    let limit = io_limit.max(compute.0);
+    row.io_limit_s = Some(Seconds(io_limit));
+    row.limit_s = Some(Seconds(limit));
+    row.limit_ratio = (limit > 0.0).then(|| runtime.0 / limit);
 }
 
 /// What the process has used so far.

@@ -1,5 +1,10 @@
-//! What integration tests share: a graph in a folder of its own, and runs on it by the library's own path.
-#![allow(dead_code, reason = "each test program uses a part of this")]
+//! What integration tests share: a graph in a folder of its own, and runs on it by the library's own path; the
+//! program in a project of its own ([`project`]).
+#![allow(dead_code, unreachable_pub, reason = "each test program has a copy of this and uses a part of it")]
+
+pub mod bad;
+pub mod project;
+pub mod real;
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -13,8 +18,8 @@ use ioc_grid::grid::{self, Grid, LayoutRequest};
 use ioc_grid::interrupt::Interrupt;
 use ioc_grid::io::IoEngine;
 use ioc_grid::job::spec::{
-    AlgorithmSpec, Auto, DatasetSpec, EncodingSpec, EngineSpec, GridSpec, IoSpec, KernelSpec, KroneckerSpec,
-    ModelSpec, SourceSpec, StorageSpec, WeightsSpec,
+    AlgorithmSpec, Auto, CacheSpec, DatasetSpec, EncodingSpec, EngineSpec, GridSpec, IoSpec, KernelSpec,
+    KroneckerSpec, ModelSpec, SourceSpec, StorageSpec, WeightsSpec,
 };
 use ioc_grid::progress::Silent;
 use ioc_grid::storage::device::DeviceFiles;
@@ -44,6 +49,8 @@ pub struct Case {
     pub columns: Auto<u32>,
     pub interleave: u32,
     pub ssds: u32,
+    /// Blocks kept in memory.
+    pub pins: u64,
 }
 
 impl Default for Case {
@@ -58,6 +65,7 @@ impl Default for Case {
             columns: Auto::Value(4),
             interleave: 2,
             ssds: 1,
+            pins: 0,
         }
     }
 }
@@ -142,9 +150,10 @@ impl World {
             compute_threads: Auto::Value(case.compute_threads),
             buffer: case.block * u64::from(case.compute_threads.max(3) * 2),
             memory: 1 << 30,
+            cache: CacheSpec::Off,
             kernel: case.kernel,
         };
-        let plan = Plan::resolve(&engine, Some(case.interleave), case.ssds, 2)?;
+        let plan = Plan { pins: case.pins, ..Plan::resolve(&engine, Some(case.interleave), case.ssds, 2)? };
         let mut state = algorithm::create(algorithm, algorithm::Setup { grid, kernel: plan.kernel })?;
         let interrupt: &'static Interrupt = Box::leak(Box::new(Interrupt::new()));
         let setup = Setup {

@@ -29,7 +29,7 @@ use super::columns::{self, AUTO_SOURCE_WINDOW, Buckets, ColumnRule, DEFAULT_LLC}
 use super::digest::dataset_checksum;
 use super::error::GridError;
 use super::files;
-use super::inventory::erase;
+use super::inventory::{drop_empty, erase};
 use super::lock::Lock;
 use super::manifest::{Encoding, FORMAT, Manifest};
 use super::open::{Grid, open};
@@ -71,12 +71,34 @@ pub(super) fn build_within(
     request.check()?;
     let folder = data.join(request.dataset);
     files::create_folder(&folder)?;
-    let _lock = Lock::acquire(&folder, request.dataset, context)?;
+    let lock = Lock::acquire(&folder, request.dataset, context)?;
+    let built = build_locked(data, request, source, expected_edges, memory, limits, context);
+    if built.is_err() {
+        drop_empty(&folder, lock);
+    }
+    built
+}
+
+/// [`build_within`], while no other process imports the data set.
+fn build_locked(
+    data: &Path,
+    request: &LayoutRequest<'_>,
+    source: &dyn EdgeSource,
+    expected_edges: Option<u64>,
+    memory: u64,
+    limits: Limits,
+    context: Context<'_>,
+) -> Result<Grid, GridError> {
     // Whoever had the lock before may have built it.
     if let Some(grid) = open(data, request)? {
         return Ok(grid);
     }
     let paths = GridPaths::new(data, request)?;
+    if paths.manifest().exists() {
+        let (name, dir) = (request.dataset, paths.dir.display());
+        let note = format!("the grid of {name} in {dir} is incomplete or damaged, so it is imported again");
+        context.progress.note(&note);
+    }
     erase(&paths.dir, &paths.folders)?;
     let unfinished = Unfinished(Some(&paths));
     paths.create()?;

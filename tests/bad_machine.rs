@@ -1,0 +1,213 @@
+//! Too little memory, full disks, vanished devices and damaged files: an error that says what to do, or, where the
+//! damage is plain before anything is read, the same result after another import. Never a wrong number, and nothing
+//! half-done.
+
+mod common;
+
+use std::fs;
+
+use common::bad::{cut, flip};
+use common::project::Project;
+use insta::assert_snapshot;
+
+const JOB: &str = r#"dataset = { generate = { kronecker = { scale = 12 } } }
+
+[algorithm.pagerank]
+iterations = 3
+
+[measure]
+repeat = 1
+warmup = 0
+"#;
+
+/// Ids with gaps, so that the grid has a file of them; edges enough for several chunks.
+fn sparse_edges() -> String {
+    (0..20_000_u64).map(|at| format!("{} {}\n", at * at % 1009 * 1000, at * 7 % 1013 * 1000)).collect()
+}
+
+/// A project whose job has run once.
+fn built() -> (Project, String) {
+    let project = Project::with("edges.txt", sparse_edges());
+    let edges = "dataset = { path = \"edges.txt\" }";
+    project.write("job.toml", JOB.replacen(JOB.lines().next().unwrap(), edges, 1));
+    project.good(&["run", "job.toml"]);
+    let checksum = project.rows("job")[0]["result_checksum"].clone();
+    (project, checksum)
+}
+
+/// The message of a run on a grid that was damaged after it was built.
+fn damaged(damage: impl FnOnce(&Project)) -> String {
+    let (project, _) = built();
+    damage(&project);
+    let message = project.refused(3, &["run", "job.toml"]);
+    assert_eq!(project.rows("job")[0]["status"], "failed");
+    message
+}
+
+/// What is said of a grid whose damage shows before it is read: it is built again, with the same result.
+fn rebuilt(damage: impl FnOnce(&Project)) -> String {
+    let (project, checksum) = built();
+    damage(&project);
+    let said = project.good(&["run", "job.toml"]);
+    assert_eq!(project.rows("job")[0]["result_checksum"], checksum);
+    assert!(said.stderr.contains("encode"), "{}", said.stderr);
+    let notes =
+        said.stderr.lines().filter(|line| line.starts_with("note") && !line.contains("earlier attempts"));
+    project.redact(&notes.collect::<Vec<_>>().join("\n"))
+}
+
+#[test]
+fn a_flipped_bit_is_found_wherever_it_is() {
+    // In the edges, which are only read while running.
+    assert_snapshot!(damaged(|project| flip(&project.grid_file("edges-0.ioc"), 40_000)), @"error: job pagerank: [project]/data/edges/[grid]/device-0/edges-0.ioc: chunk 1 (column 0) at byte 32768 of device 0 is damaged: its checksum is [hex], expected [hex]; check the device, then remove the grid with `ioc dataset rm` and it will be imported again");
+    // In the header of a chunk.
+    assert_snapshot!(damaged(|project| flip(&project.grid_file("edges-0.ioc"), 32_768 + 9)), @"error: job pagerank: [project]/data/edges/[grid]/device-0/edges-0.ioc: chunk 1 (column 0) at byte 32768 of device 0 is damaged: its grid id is [hex], expected [hex]; check the device, then remove the grid with `ioc dataset rm` and it will be imported again");
+    // In the out-degrees.
+    assert_snapshot!(damaged(|project| flip(&project.grid_file("degrees.bin"), 400)), @"error: job pagerank: [project]/data/edges/[grid]/degrees.bin: its checksum is [hex], expected [hex]; remove the grid with `ioc dataset rm` and it will be imported again");
+    // In the original ids, of which the last checksum comes after the last value.
+    assert_snapshot!(damaged(|project| flip(&project.grid_file("ids.bin"), 800)), @"error: job pagerank: [project]/data/edges/[grid]/ids.bin: its checksum is [hex], expected [hex]; remove the grid with `ioc dataset rm` and it will be imported again");
+}
+
+#[test]
+fn verify_finds_what_a_run_would_find() {
+    let (project, _) = built();
+    project.write("datasets.toml", "[edges]\npath = \"edges.txt\"\n");
+    assert_eq!(project.refused(0, &["dataset", "verify", "edges"]), "");
+    flip(&project.grid_file("edges-0.ioc"), 40_000);
+    assert_snapshot!(project.refused(3, &["dataset", "verify", "edges"]), @"error: edges [grid]: data/edges/[grid]/device-0/edges-0.ioc: chunk 1 (column 0) at byte 32768 of device 0 is damaged: its checksum is [hex], expected [hex]; check the device, then remove the grid with `ioc dataset rm` and it will be imported again");
+    assert!(project.good(&["dataset", "rm", "edges"]).stdout.contains("freed"));
+    project.good(&["run", "job.toml"]);
+}
+
+#[test]
+fn a_grid_that_is_visibly_incomplete_is_built_again_and_so_said() {
+    // A damaged manifest.
+    assert_snapshot!(rebuilt(|project| flip(&project.grid_file("manifest.json"), 300)), @"note: the grid of edges in [project]/data/edges/[grid] is incomplete or damaged, so it is imported again");
+    // A device's file that was cut.
+    assert_snapshot!(rebuilt(|project| cut(&project.grid_file("edges-0.ioc"), 100_000)), @"note: the grid of edges in [project]/data/edges/[grid] is incomplete or damaged, so it is imported again");
+    // A device's file that is gone.
+    assert_snapshot!(rebuilt(|project| fs::remove_file(project.grid_file("edges-0.ioc")).unwrap()), @"note: the grid of edges in [project]/data/edges/[grid] is incomplete or damaged, so it is imported again");
+    // An import that did not end leaves no manifest.
+    assert_snapshot!(rebuilt(|project| fs::remove_file(project.grid_file("manifest.json")).unwrap()), @"");
+}
+
+#[test]
+fn a_device_that_vanished_is_named() {
+    let project = Project::with("job.toml", format!("{JOB}[storage]\ndevices = [\"ssd0\", \"ssd1\"]\n"));
+    fs::create_dir(project.path("ssd0")).unwrap();
+    fs::create_dir(project.path("ssd1")).unwrap();
+    project.good(&["run", "job.toml"]);
+    fs::remove_dir_all(project.path("ssd1")).unwrap();
+    assert_snapshot!(project.refused(2, &["run", "job.toml"]), @r#"
+    error: the device directory [project]/ssd1 does not exist
+      --> job.toml:10:20
+       |
+    10 | devices = ["ssd0", "ssd1"]
+       |                    ^^^^^^
+       = help: mount the device, or create the directory
+
+    1 fault
+    "#);
+}
+
+#[test]
+fn too_little_memory_is_refused_with_figures() {
+    let refused = |sets: &[&str]| {
+        let project = Project::with("job.toml", JOB);
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let args: Vec<&str> = ["run", "job.toml"].into_iter().chain(sets).collect();
+        let message = project.refused(3, &args);
+        assert!(!project.claims_success());
+        message
+    };
+    // For the run.
+    assert_snapshot!(refused(&["engine.memory=70 MiB"]), @"error: job pagerank: the run needs 76.1 MiB of memory (112 KiB for the vertices, 64 MiB for blocks, 12 MiB for the process), but engine.memory is 70 MiB; raise it, or make engine.buffer smaller");
+    // For the import.
+    let small = ["engine.memory=8 MiB", "engine.buffer=64 KiB", "engine.block_size=32 KiB"];
+    let large = "dataset.generate.kronecker.scale=24";
+    assert_snapshot!(refused(&[small[0], small[1], small[2], large]), @"error: job pagerank: import of kronecker(scale 24, edge factor 16, seed 1) needs at least 19 MiB of memory (0 bytes to number vertices, and buffers for 256 ranges of destinations), the budget is 8 MiB: raise engine.memory");
+    // For the blocks of each thread of the synchronous model.
+    let threads = ["engine.model=sync", "engine.compute_threads=8", "engine.buffer=256 KiB"];
+    assert_snapshot!(refused(&[threads[0], threads[1], threads[2], "engine.block_size=64 KiB"]), @r#"error: job pagerank: engine.buffer = "256 KiB" holds 4 blocks of engine.block_size = "64 KiB", but each of the compute threads needs one (8); make the buffer at least "512 KiB" or the blocks smaller"#);
+}
+
+#[test]
+fn folders_that_cannot_be_written_are_named() {
+    let project = Project::with("job.toml", JOB);
+    project.write("file", "");
+    // Reports.
+    assert_snapshot!(project.refused(3, &["run", "job.toml", "--out", "file"]), @"error: cannot create the directory [project]/file: not a directory; check the disk and the permissions, or choose another place");
+    // Grids.
+    assert_snapshot!(project.refused(3, &["run", "job.toml", "--data", "file/data"]), @"error: job pagerank: creating [project]/file/data/kron-12 failed: Not a directory (os error 20); a file is in the way of a directory: choose another one by --data or storage.devices");
+    // Values, which are kept where the report is.
+    project.write("edges.txt", "1 2\n");
+    assert_snapshot!(project.refused(3, &["once", "spmv", "edges.txt", "-o", "file/values.csv"]), @"error: cannot create the directory file: not a directory; check the disk and the permissions, or choose another place; the values are in [project]/reports/once-spmv-edges/[run].values.csv");
+}
+
+/// A file system of that size at `disk` in the project, seen by the script alone; the files on it are listed to
+/// `listing` afterwards. None where this user may not mount one.
+fn on_small_disk(project: &Project, size: &str, args: &str) -> Option<String> {
+    fs::create_dir_all(project.path("disk")).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size={size} tmpfs disk || exit 99; $IOC {args} --quiet; code=$?; \
+         find disk -type f > listing; cp -r disk/. copy; exit $code"
+    );
+    let mut command = project.command("unshare", &["-m", "sh", "-c", &script]);
+    command.env("IOC", common::project::IOC);
+    let said = common::project::finish(&mut command);
+    if said.code == 99 || said.stderr.starts_with("unshare") {
+        eprintln!("skipped: this user may not mount a file system: {}", said.stderr);
+        return None;
+    }
+    Some(project.message(3, &said))
+}
+
+#[test]
+fn a_full_disk_during_the_import_leaves_no_grid() {
+    let project = Project::with("job.toml", JOB);
+    let Some(message) = on_small_disk(&project, "256k", "run job.toml --data disk/data") else { return };
+    assert_snapshot!(message, @"error: job pagerank: writing a temporary file in [project]/disk/data/kron-12/[grid] failed: No space left on device (os error 28); an import needs room for its edges twice: free some, or choose other directories by --data and storage.devices");
+    assert_eq!(project.read("listing"), "");
+    assert!(!project.claims_success());
+}
+
+#[test]
+fn a_full_disk_during_the_report_leaves_a_whole_table() {
+    let project = Project::with("job.toml", JOB.replace("repeat = 1", "repeat = 20"));
+    let Some(message) = on_small_disk(&project, "32k", "run job.toml --out disk/reports") else { return };
+    assert_snapshot!(message, @"error: cannot write [project]/disk/reports/job.csv: No space left on device (os error 28); check the disk and the permissions, or choose another place");
+    let rows = common::project::rows(&project.path("copy/reports/job.csv"));
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["status"] == "ok"), "{rows:?}");
+    assert!(!project.read("listing").contains("/."), "{}", project.read("listing"));
+}
+
+#[test]
+fn a_full_disk_during_the_values_leaves_no_values() {
+    let project = Project::with("job.toml", JOB);
+    let args = "run job.toml --out disk/reports --set output.values=csv";
+    let Some(message) = on_small_disk(&project, "48k", args) else { return };
+    assert_snapshot!(message, @"error: job pagerank: cannot write [project]/disk/reports/job/[run].values.csv: No space left on device (os error 28); check the disk and the permissions, or choose another place");
+    assert!(!project.read("listing").contains("values"), "{}", project.read("listing"));
+    assert_eq!(common::project::rows(&project.path("copy/reports/job.csv"))[0]["status"], "failed");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_not_the_end_by_a_signal() {
+    let project = Project::with("job.toml", JOB);
+    let script = "ulimit -f 200; $IOC run job.toml --quiet";
+    assert_snapshot!(project.refused_in_shell(3, script), @"error: job pagerank: writing a temporary file in [project]/data/kron-12/[grid] failed: File too large (os error 27); raise the limit on the size of a file (`ulimit -f`), or choose another file system");
+    assert!(!project.has_grid() && !project.claims_success());
+}
+
+#[test]
+fn a_repetition_with_another_result_than_the_first_is_no_success() {
+    let project = Project::with("job.toml", JOB);
+    project.good(&["run", "job.toml"]);
+    let row = &project.rows("job")[0];
+    let file = format!("reports/job/{}-m001-a1.csv", row["run_id"]);
+    let text = project.read(&file).replace(&row["result_checksum"], "x0123456789abcdef");
+    project.write(&file, text);
+    let args = ["run", "job.toml", "--resume", "--set", "measure.repeat=2"];
+    assert_snapshot!(project.refused(3, &args), @"error: job pagerank: the result has the checksum [checksum], but that of rep 1 of the same run has [checksum], and they must not differ; check the machine's memory, and report it as a defect of ioc");
+    assert_eq!(project.rows("job")[1]["verified"], "false");
+}

@@ -1,0 +1,291 @@
+//! The commands as a person uses them: what they print, what they leave, and with which code they end.
+
+mod common;
+
+use std::fs;
+
+use common::project::{Project, finish};
+use common::real::values;
+use insta::assert_snapshot;
+
+const JOB: &str = r#"dataset = "small"
+
+[algorithm.pagerank]
+iterations = 5
+[algorithm.spmv]
+
+[measure]
+repeat = 2
+warmup = 1
+
+[[variant]]
+name = "sync"
+engine = { model = "sync", io = "psync" }
+[[variant]]
+name = "ioc"
+"#;
+
+const REGISTRY: &str = r#"[small]
+generate = { kronecker = { scale = 10, weights = true } }
+[file]
+path = "edges.txt"
+"#;
+
+/// A project with a job of four runs and two data sets.
+fn project() -> Project {
+    let project = Project::with("datasets.toml", REGISTRY);
+    project.write("jobs/job.toml", JOB);
+    project.write("edges.txt", "1 2\n2 3\n3 1\n3 2\n");
+    project
+}
+
+#[test]
+fn a_job_becomes_a_table_and_a_second_run_reuses_the_grid() {
+    let project = project();
+    let first = project.good(&["run", "jobs/job.toml"]);
+    assert!(
+        first.stderr.contains("small: partition") && first.stderr.contains("[12/12] job ioc spmv rep 2: ")
+    );
+    assert!(first.stdout.contains("report: reports/job.csv"), "{}", first.stdout);
+    // Printed once, though each repetition of each variant has them.
+    assert_eq!(first.stdout.matches("pagerank of small (").count(), 1, "{}", first.stdout);
+    let rows = project.rows("job");
+    assert_eq!(rows.len(), 12);
+    // One verified repetition of a run speaks for all with its result, warm-ups too.
+    assert!(rows.iter().all(|row| (row["status"].as_str(), row["verified"].as_str()) == ("ok", "true")));
+    assert_eq!(rows.iter().filter(|row| row["phase"] == "warmup").count(), 4);
+    let modified = || fs::metadata(project.grid_file("manifest.json")).unwrap().modified().unwrap();
+    let built = modified();
+    let second = project.good(&["run", "jobs/job.toml"]);
+    assert!(!second.stderr.contains("partition"), "{}", second.stderr);
+    assert_eq!(modified(), built);
+}
+
+#[test]
+fn a_changed_source_is_imported_again() {
+    let project = project();
+    let run = || {
+        let said = project.good(&["run", "jobs/job.toml", "--set", "dataset=file"]);
+        (said.stderr.contains("partition"), project.rows("job")[0]["result_checksum"].clone())
+    };
+    let (imported, before) = run();
+    assert!(imported);
+    assert_eq!(run(), (false, before.clone()));
+    project.write("edges.txt", "1 2\n2 3\n3 1\n3 9\n");
+    let (imported, after) = run();
+    assert!(imported && after != before);
+}
+
+#[test]
+fn sets_and_selections_make_the_batch() {
+    let project = project();
+    project.good(&[
+        "run",
+        "jobs/job.toml",
+        "--only",
+        "sync",
+        "--set",
+        "measure.repeat=1",
+        "--set",
+        "measure.warmup=0",
+    ]);
+    let rows = project.rows("job");
+    assert_eq!(rows.len(), 2);
+    assert!(rows.iter().all(|row| row["variant"] == "sync" && row["model"] == "sync"));
+    project.good(&["run", "jobs", "--only", "job", "--set", "engine.compute_threads=3"]);
+    assert!(project.rows("job").iter().all(|row| row["compute_threads"] == "3"));
+}
+
+#[test]
+fn reports_and_grids_go_where_they_are_told() {
+    let project = project();
+    project.good(&["run", "jobs/job.toml", "--out", "elsewhere/reports", "--data", "elsewhere/data"]);
+    assert_eq!(project.files("reports").len() + project.files("data").len(), 0);
+    assert_eq!(common::project::rows(&project.path("elsewhere/reports/job.csv")).len(), 12);
+    // The variable stands for the option, and the option is stronger.
+    let mut command = project.command(common::project::IOC, &["build", "jobs/job.toml"]);
+    assert_eq!(finish(command.env("IOC_DATA", "from-variable")).code, 0);
+    assert!(!project.files("from-variable").is_empty());
+    let args = ["build", "jobs/job.toml", "--data", "from-option"];
+    let mut command = project.command(common::project::IOC, &args);
+    assert_eq!(finish(command.env("IOC_DATA", "not-here")).code, 0);
+    assert!(!project.files("from-option").is_empty() && project.files("not-here").is_empty());
+}
+
+#[test]
+fn quiet_says_nothing_where_nothing_is_wrong() {
+    let project = project();
+    for args in [
+        &["check", "jobs/job.toml"][..],
+        &["build", "jobs/job.toml"],
+        &["run", "jobs/job.toml"],
+        &["run", "jobs/job.toml", "--resume"],
+        &["once", "spmv", "edges.txt", "-o", "values.csv"],
+        &["dataset", "import", "file"],
+        &["dataset", "verify", "file"],
+        &["dataset", "rm", "file"],
+        &["dataset", "gc"],
+    ] {
+        let said = project.good(&[args, &["--quiet"]].concat());
+        assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("", ""), "{args:?}");
+    }
+}
+
+#[test]
+fn one_run_of_a_frozen_plan() {
+    let project = project();
+    project.good(&["run", "jobs/job.toml"]);
+    let plan = project.read("reports/job/plan.json");
+    let before = project.rows("job");
+    project.write("plan.json", plan);
+    fs::remove_dir_all(project.path("reports")).unwrap();
+    project.good(&["run", "--plan", "plan.json", "--index", "2"]);
+    let rows = project.rows("job");
+    assert_eq!(rows.len(), 3);
+    let same = |row: &&common::project::Row| row["run_id"] == rows[0]["run_id"];
+    let earlier = before.iter().find(same).expect("the same run");
+    assert_eq!(
+        (&earlier["variant"], &earlier["result_checksum"]),
+        (&rows[0]["variant"], &rows[0]["result_checksum"])
+    );
+    assert_eq!(earlier["variant"], "ioc");
+}
+
+#[test]
+fn jobs_of_a_folder_run_in_sorted_order() {
+    let project = project();
+    for name in ["b", "a", "below/c"] {
+        project.write(
+            &format!("jobs/more/{name}.toml"),
+            "dataset = \"file\"\n[algorithm.scan]\n[measure]\nwarmup = 0\n",
+        );
+    }
+    let said = project.good(&["run", "jobs/more", "--set", "measure.repeat=1"]);
+    let lines: Vec<&str> = said.stderr.lines().filter(|line| line.starts_with('[')).collect();
+    let jobs: Vec<&str> = lines.iter().filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(jobs, ["a", "b", "c"]);
+    for report in ["more/a", "more/b", "more/below/c"] {
+        assert_eq!(project.rows(report).len(), 1, "{report}");
+    }
+}
+
+#[test]
+fn equal_runs_run_once_and_check_says_so() {
+    let project = project();
+    let variants = "[[variant]]\nname = \"one\"\nengine.io_depth = 8\n[[variant]]\nname = \"two\"\nengine.io_depth = 8\n";
+    project.write(
+        "jobs/twice.toml",
+        format!("dataset = \"file\"\n[algorithm.scan]\n[measure]\nrepeat = 1\nwarmup = 0\n{variants}"),
+    );
+    let said = project.good(&["check", "jobs/twice.toml"]);
+    assert!(said.stderr.contains("run once: 1"), "{}", said.stderr);
+    project.good(&["run", "jobs/twice.toml"]);
+    assert_eq!(project.rows("twice").len(), 1);
+}
+
+#[test]
+fn once_writes_the_values_where_it_is_told() {
+    let project = project();
+    let once = |to: &str| project.good(&["once", "spmv", "edges.txt", "-o", to]);
+    let said = once("out/values.csv");
+    assert!(said.stdout.contains("dataset = { path = "), "{}", said.stdout);
+    let expected = "vertex,value\n1,1\n2,2\n3,1\n";
+    assert_eq!(project.read("out/values.csv"), expected);
+    assert_eq!(values(expected).len(), 3);
+    // On standard output is nothing but the values.
+    for stdout in ["-", "/dev/stdout"] {
+        let said = once(stdout);
+        assert_eq!(said.stdout, expected);
+        assert!(said.stderr.contains("dataset = { path = ") && said.stderr.contains("report: "));
+    }
+    // A device is written to, not replaced.
+    once("/dev/null");
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+}
+
+#[test]
+fn the_job_that_once_prints_is_the_run_that_it_did() {
+    let project = project();
+    let said = project.good(&["once", "pagerank", "edges.txt", "--tolerance", "1e-9", "--memory", "512 MiB"]);
+    let job = said.stdout.split("\npagerank of").next().unwrap();
+    project.write("jobs/kept.toml", job);
+    project.good(&["run", "jobs/kept.toml"]);
+    let (once, kept) = (&project.rows("once-pagerank-edges")[0], &project.rows("kept")[0]);
+    assert_eq!((&once["run_id"], &once["result_checksum"]), (&kept["run_id"], &kept["result_checksum"]));
+}
+
+#[test]
+fn without_a_path_there_is_the_quickstart() {
+    let project = Project::new();
+    let said = project.good(&["check"]);
+    assert!(said.stdout.starts_with("quickstart: 4 runs"), "{}", said.stdout);
+    assert!(project.files("reports").is_empty() && project.files("data").is_empty());
+    // A file of that name comes first.
+    project.write(
+        "jobs/quickstart.toml",
+        "name = \"mine\"\ndataset = { generate = { kronecker = { scale = 8 } } }\n[algorithm.scan]\n",
+    );
+    assert!(project.good(&["check"]).stdout.starts_with("mine: 1 run\n"));
+}
+
+#[test]
+fn check_lists_needs_refuses_what_cannot_run_and_only_notes_what_is_missing() {
+    let project = project();
+    let said = project.good(&["check", "jobs/job.toml", "--only", "ioc"]);
+    assert!(said.stdout.contains("on disk, reads ") && said.stdout.contains(" memory"), "{}", said.stdout);
+    fs::remove_file(project.path("edges.txt")).unwrap();
+    let said = project.good(&["check", "jobs/job.toml", "--set", "dataset=file"]);
+    assert!(said.stderr.contains("note: the data set's file"), "{}", said.stderr);
+    let said = project.ioc(&["check", "jobs/job.toml", "--set", "engine.memory=65 MiB"]);
+    assert_eq!(said.code, 2, "{}", said.stdout);
+    assert!(said.stdout.contains("refused: the run needs "), "{}", said.stdout);
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let project = project();
+    // `set -o pipefail` is not of every shell.
+    let script = "{ $IOC check; echo $? > code; } | true; cat code";
+    let said = finish(&mut project.shell(script));
+    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("0\n", ""));
+    let script = "{ $IOC once spmv edges.txt --quiet -o -; echo $? > code; } | true; cat code";
+    let said = finish(&mut project.shell(script));
+    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("0\n", ""));
+}
+
+#[test]
+fn data_sets_are_listed_imported_verified_and_removed() {
+    let project = project();
+    let ioc = |args: &[&str]| project.redact(&project.good(&[&["dataset"], args].concat()).stdout);
+    assert_snapshot!(ioc(&["list"]), @"");
+    assert_snapshot!(ioc(&["info", "file"]), @"");
+    assert_eq!(ioc(&["import", "file"]), "");
+    let info = ioc(&["info", "file"]);
+    let steady: Vec<&str> = info.lines().filter(|line| !line.starts_with("  import")).collect();
+    assert_snapshot!(steady.join("\n"), @"");
+    assert_snapshot!(ioc(&["list"]), @"");
+    assert_snapshot!(ioc(&["verify", "file"]), @"");
+    // A run finds the same grid.
+    let said = project.good(&["run", "jobs/job.toml", "--set", "dataset=file"]);
+    assert!(!said.stderr.contains("partition"), "{}", said.stderr);
+    // What an import that was killed leaves is collected, what is whole stays.
+    fs::copy(project.grid_file("manifest.json"), project.path("kept")).unwrap();
+    assert_snapshot!(ioc(&["gc"]), @"");
+    fs::remove_file(project.grid_file("manifest.json")).unwrap();
+    assert!(ioc(&["gc"]).starts_with("1 incomplete grid removed, "));
+    assert_eq!(ioc(&["import", "file"]), "");
+    assert!(ioc(&["rm", "file"]).starts_with("file: "));
+    assert!(!project.has_grid());
+}
+
+#[test]
+fn probe_tells_of_each_directory() {
+    let project = Project::new();
+    fs::create_dir(project.path("ssd0")).unwrap();
+    let said = project.good(&["probe", ".", "ssd0"]);
+    for word in ["O_DIRECT", "libaio", "cores", "memory"] {
+        assert!(said.stdout.contains(word), "{word}: {}", said.stdout);
+    }
+    assert!(said.stdout.contains("\nssd0\n"), "{}", said.stdout);
+    assert!(project.files("ssd0").is_empty());
+}
