@@ -166,7 +166,7 @@ impl Session<'_> {
         }
         let timeout = measure.timeout_s.map(Duration::from_secs);
         let (ended, mut aftermath) = execute(command, repetition.run, self.file, timeout, self.options)?;
-        let failure = aftermath.failure.take().unwrap_or_else(|| Failure::of(ended, "run"));
+        let failure = aftermath.failure.take().unwrap_or_else(|| ended.failure("run"));
         Ok((failure, aftermath))
     }
 }
@@ -200,7 +200,7 @@ pub fn build(
     Ok(match (ended, aftermath.failure) {
         (Ended::Exited(0), _) => Ok(()),
         (_, Some(failure)) => Err(failure),
-        (ended, None) => Err(Failure::of(ended, "import")),
+        (ended, None) => Err(ended.failure("import")),
     })
 }
 
