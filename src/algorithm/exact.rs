@@ -124,13 +124,15 @@ mod tests {
             mut terms in prop::collection::vec(-1.0..1.0_f64, 1..200), exponent in -200..200_i32, seed: u64,
         ) {
             let scale = 2.0_f64.powi(exponent);
-            terms.iter_mut().for_each(|term| *term *= scale);
+            for term in &mut terms {
+                *term *= scale;
+            }
             let bound: f64 = terms.iter().map(|term| term.abs()).sum();
             let quantum = Quantum::for_bound(2.0 * bound).unwrap();
             let mut rounded: Vec<_> = terms.iter().map(|&term| quantum.round(term)).collect();
             for (&term, &rounded) in terms.iter().zip(&rounded) {
                 prop_assert!((term - rounded).abs() <= quantum.unit() / 2.0);
-                prop_assert_eq!((rounded / quantum.unit()).fract(), 0.0);
+                prop_assert_eq!((rounded / quantum.unit()).fract().abs().to_bits(), 0);
             }
             let forward: f64 = rounded.iter().sum();
             let middle = seed as usize % rounded.len();
@@ -145,7 +147,9 @@ mod tests {
         ) {
             let quantum = Quantum::for_bound(1.0).unwrap();
             let mut whole = Total::new(quantum);
-            values.iter().for_each(|&value| whole.add(value));
+            for &value in &values {
+                whole.add(value);
+            }
             let cut = cut.min(values.len());
             let (mut left, mut right) = (Total::new(quantum), Total::new(quantum));
             values[cut..].iter().for_each(|&value| left.add(value));

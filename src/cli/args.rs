@@ -76,6 +76,9 @@ pub struct RunArgs {
     /// Stop at the first failed run
     #[arg(long)]
     pub fail_fast: bool,
+    /// Do not scan a grid before it is measured; the columns of limits stay empty
+    #[arg(long)]
+    pub no_scan: bool,
     /// One run of a frozen plan, as `run` writes it to OUT/JOB/plan.json
     #[arg(long, value_name = "FILE", requires = "index", conflicts_with_all = ["paths", "sets", "only"])]
     pub plan: Option<PathBuf>,
@@ -88,6 +91,12 @@ pub struct RunArgs {
     /// Number of the attempt at that repetition
     #[arg(long, value_name = "A", requires = "rep", hide = true)]
     pub attempt: Option<u32>,
+    /// MB/s that a scan of the run's grid sustained
+    #[arg(long, value_name = "MB/S", requires = "rep", hide = true)]
+    pub device_rate: Option<f64>,
+    /// Only scan the run's grid
+    #[arg(long, requires = "index", conflicts_with = "rep", hide = true)]
+    pub scan: bool,
 }
 
 /// `ioc build`.

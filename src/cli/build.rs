@@ -39,7 +39,8 @@ pub(crate) fn build(args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Probl
 pub(crate) fn build_batch(batch: &Batch, args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
     let quiet = args.batch.quiet;
     let plans = batch::plan(batch, &args.batch, interrupt)?;
-    let options = Options { program: program()?, resume: true, fail_fast: false, quiet, interrupt };
+    let options =
+        Options { program: program()?, resume: true, fail_fast: false, scan: false, quiet, interrupt };
     let mut done = HashSet::new();
     let mut code = exit::OK;
     for plan in &plans {

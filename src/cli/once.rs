@@ -40,10 +40,14 @@ pub(crate) fn once(args: &OnceArgs, interrupt: &Interrupt) -> Result<u8, Problem
         batch: batch_args,
         resume: false,
         fail_fast: true,
+        // Whoever wants a result does not want to wait for figures about the machine.
+        no_scan: true,
         plan: None,
         index: None,
         rep: None,
         attempt: None,
+        device_rate: None,
+        scan: false,
     };
     let done = run_batch(&batch, &run_args, interrupt)?;
     say(&done.summary);

@@ -15,11 +15,14 @@ use crate::report::{AttemptId, JobReport, Phase, Row, Status, table, write_attem
 use crate::run::layout;
 use crate::run::plan::JobPlan;
 use crate::run::repetition::{self, Aftermath, Surroundings};
+use crate::run::row::fill_limit;
+use crate::run::scan;
 
 /// Runs what the arguments name.
 pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
     match (&args.plan, args.index, args.rep) {
         (Some(plan), Some(index), Some(number)) => repeat(args, plan, index, number, interrupt),
+        (Some(plan), Some(index), None) if args.scan => scan(args, plan, index, interrupt),
         (Some(plan), Some(index), None) => {
             let mut plan = JobPlan::load(plan).map_err(Problem::plan)?;
             plan.select(index).map_err(Problem::plan)?;
@@ -66,6 +69,7 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
         program: program()?,
         resume: args.resume || args.plan.is_some(),
         fail_fast: args.fail_fast,
+        scan: !args.no_scan,
         quiet,
         interrupt,
     };
@@ -192,10 +196,10 @@ fn repeat(
     let report = JobReport::open(&plan.out, &plan.report, &plan.order()).map_err(Problem::failed)?;
     let attempt = args.attempt.unwrap_or_else(|| report.next_attempt(&run.run_id, phase, rep));
     let id = AttemptId::new(run.run_id.clone(), phase, rep, attempt);
-    // Elsewhere than on a terminal the parent's line per repetition is enough.
-    let progress = Console::new(args.batch.quiet || !std::io::stderr().is_terminal());
+    let progress = child_console(args);
     let around = Surroundings { interrupt, progress: &progress, cores: cores() as u32 };
     let (mut row, aftermath) = repetition::execute(&plan, run, &id, around);
+    fill_limit(&mut row, args.device_rate);
     contradict(&mut row, &report);
     write_attempt(&plan.out, &plan.report, &row).map_err(Problem::failed)?;
     output::tell_parent(&aftermath);
@@ -204,6 +208,23 @@ fn repeat(
         Status::Failed => exit::FAILED,
         Status::Interrupted => exit::INTERRUPTED,
     })
+}
+
+/// A child's work: what the devices of a run sustain.
+fn scan(args: &RunArgs, plan: &Path, index: usize, interrupt: &Interrupt) -> Result<u8, Problem> {
+    end_with_parent();
+    let plan = JobPlan::load(plan).map_err(Problem::plan)?;
+    let run = plan.run(index).map_err(Problem::plan)?;
+    let progress = child_console(args);
+    let around = Surroundings { interrupt, progress: &progress, cores: cores() as u32 };
+    let aftermath = scan::scan(&plan, run, around);
+    output::tell_parent(&aftermath);
+    Ok(if aftermath.failure.is_none() { exit::OK } else { exit::FAILED })
+}
+
+/// Bars on a terminal; elsewhere the parent's line per repetition is enough.
+fn child_console(args: &RunArgs) -> Console {
+    Console::new(args.batch.quiet || !std::io::stderr().is_terminal())
 }
 
 /// Repetitions of one run have one result: one that has another is wrong, or the earlier one was.

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use crate::interrupt::Interrupt;
+use crate::run::error::{Failure, INTERRUPTED};
 
 /// How long an interrupted child may take to put its things in order.
 const GRACE: Duration = Duration::from_secs(10);
@@ -22,6 +23,29 @@ pub enum Ended {
     Killed(i32),
     /// By us, after its time was up.
     TimedOut,
+}
+
+impl Ended {
+    /// What the end of a child says of its work, where the child itself said nothing.
+    pub fn failure(self, work: &str) -> Failure {
+        let (class, text) = match self {
+            Self::TimedOut => {
+                ("timeout", format!("the {work} took longer than measure.timeout and was ended"))
+            }
+            Self::Killed(signal @ (2 | 15)) => {
+                (INTERRUPTED, format!("the {work} was ended by signal {signal}; --resume runs it again"))
+            }
+            Self::Killed(9) => ("killed", format!("the {work} was killed (signal 9); out of memory?")),
+            Self::Killed(signal) => {
+                ("crash", format!("the {work} ended by signal {signal}: a defect of ioc"))
+            }
+            Self::Exited(130) => {
+                (INTERRUPTED, format!("the {work} was stopped before its end; --resume runs it again"))
+            }
+            Self::Exited(code) => ("crash", format!("the {work} ended with code {code} and no word of why")),
+        };
+        Failure { class: class.to_owned(), text }
+    }
 }
 
 /// Runs a child to its end. An interrupt is passed on to it; one that does not heed it, or outlives `timeout`, is

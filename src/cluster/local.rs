@@ -16,6 +16,7 @@ use crate::run::layout;
 use crate::run::plan::{JobPlan, PlanError, PlannedRun, Repetition};
 use crate::run::repetition::Aftermath;
 use crate::run::row::blank;
+use crate::run::scan;
 
 /// Why a job could not be run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +53,8 @@ pub struct Options<'a> {
     pub resume: bool,
     /// Stop at the first failure.
     pub fail_fast: bool,
+    /// Scan each grid before it is measured, for the columns of limits.
+    pub scan: bool,
     /// Passed on to the children.
     pub quiet: bool,
     /// Polled, and passed on.
@@ -72,7 +75,7 @@ pub fn run(
     let open = if options.resume { JobReport::open } else { JobReport::begin_fresh };
     let mut report = open(&plan.out, &plan.report, &order)?;
     let file = plan.save()?;
-    let mut unbuilt = HashMap::new();
+    let mut session = Session { plan, file: &file, options, unbuilt: HashMap::new(), rates: HashMap::new() };
     for repetition in plan.repetitions() {
         report.take_notes().iter().for_each(|note| observer.note(note));
         let run_id = &plan.runs[repetition.run].run_id;
@@ -82,19 +85,9 @@ pub fn run(
         if options.interrupt.raised() {
             break;
         }
-        let grid = match unbuilt.get(&import_of(&plan.runs[repetition.run])) {
-            Some(failure) if !is_built(plan, repetition.run) => Err(Failure::clone(failure)),
-            _ => build(plan, repetition.run, &file, options)?,
-        };
-        if let Err(failure) = &grid {
-            unbuilt.insert(import_of(&plan.runs[repetition.run]), failure.clone());
-        }
         let attempt = report.next_attempt(run_id, repetition.phase, repetition.rep);
         let id = AttemptId::new(run_id.clone(), repetition.phase, repetition.rep, attempt);
-        let (failure, aftermath) = match grid {
-            Ok(()) => repeat(plan, repetition, attempt, &file, options)?,
-            Err(failure) => (failure, Aftermath::default()),
-        };
+        let (failure, aftermath) = session.attempt(repetition, attempt)?;
         report.write()?;
         if !report.rows().any(|row| row.attempt_id() == id) {
             report.add(&without_row(plan, repetition, &id, failure))?;
@@ -107,6 +100,75 @@ pub fn run(
     }
     report.take_notes().iter().for_each(|note| observer.note(note));
     Ok(report)
+}
+
+/// A plan under way, and what was found out meanwhile.
+struct Session<'a> {
+    plan: &'a JobPlan,
+    file: &'a Path,
+    options: &'a Options<'a>,
+    /// Imports that failed: a cause that took hours to find is not looked for again.
+    unbuilt: HashMap<(String, String, u64), Failure>,
+    /// What a scan sustained, by layout and I/O settings; nothing where it failed.
+    rates: HashMap<String, Option<f64>>,
+}
+
+impl Session<'_> {
+    /// Builds the grid where it is missing, scans it where its limit is unknown, then runs the repetition. The failure
+    /// is for where no row was left.
+    fn attempt(&mut self, repetition: Repetition, attempt: u32) -> Result<(Failure, Aftermath), LocalError> {
+        let run = &self.plan.runs[repetition.run];
+        let import = import_of(run);
+        let known = self.unbuilt.get(&import).filter(|_| !is_built(self.plan, repetition.run));
+        let grid = match known {
+            Some(failure) => Err(failure.clone()),
+            None => build(self.plan, repetition.run, self.file, self.options)?,
+        };
+        if let Err(failure) = grid {
+            self.unbuilt.insert(import, failure.clone());
+            return Ok((failure, Aftermath::default()));
+        }
+        let wanted = self.options.scan && repetition.phase == Phase::Measured;
+        let rate = if wanted { self.rate(repetition.run)? } else { None };
+        self.repeat(repetition, attempt, rate)
+    }
+
+    /// What a scan of the run's grid with the run's I/O settings sustains, in MB/s. Each is scanned once a session.
+    fn rate(&mut self, run: usize) -> Result<Option<f64>, LocalError> {
+        let settings = scan::settings(&self.plan.runs[run]);
+        if let Some(rate) = self.rates.get(&settings) {
+            return Ok(*rate);
+        }
+        let mut command = Command::new(&self.options.program);
+        command.args(["run", "--scan"]);
+        let timeout = self.plan.runs[run].spec.measure.timeout_s.map(Duration::from_secs);
+        let (_, aftermath) = execute(command, run, self.file, timeout, self.options)?;
+        // Why a scan failed the repetition itself will say.
+        self.rates.insert(settings, aftermath.scan_mb_per_s);
+        Ok(aftermath.scan_mb_per_s)
+    }
+
+    fn repeat(
+        &self,
+        repetition: Repetition,
+        attempt: u32,
+        rate: Option<f64>,
+    ) -> Result<(Failure, Aftermath), LocalError> {
+        let measure = &self.plan.runs[repetition.run].spec.measure;
+        let number = match repetition.phase {
+            Phase::Warmup => repetition.rep,
+            Phase::Measured => measure.warmup + repetition.rep,
+        };
+        let mut command = Command::new(&self.options.program);
+        command.args(["run", "--rep", &number.to_string(), "--attempt", &attempt.to_string()]);
+        if let Some(rate) = rate {
+            command.args(["--device-rate", &rate.to_string()]);
+        }
+        let timeout = measure.timeout_s.map(Duration::from_secs);
+        let (ended, mut aftermath) = execute(command, repetition.run, self.file, timeout, self.options)?;
+        let failure = aftermath.failure.take().unwrap_or_else(|| ended.failure("run"));
+        Ok((failure, aftermath))
+    }
 }
 
 /// What an import depends on: data set, layout and memory. Runs that share them share the reason why it fails, which
@@ -138,29 +200,8 @@ pub fn build(
     Ok(match (ended, aftermath.failure) {
         (Ended::Exited(0), _) => Ok(()),
         (_, Some(failure)) => Err(failure),
-        (ended, None) => Err(Failure::of(ended, "import")),
+        (ended, None) => Err(ended.failure("import")),
     })
-}
-
-/// One repetition in a child; the failure is for where it left no row.
-fn repeat(
-    plan: &JobPlan,
-    repetition: Repetition,
-    attempt: u32,
-    file: &Path,
-    options: &Options<'_>,
-) -> Result<(Failure, Aftermath), LocalError> {
-    let measure = &plan.runs[repetition.run].spec.measure;
-    let number = match repetition.phase {
-        Phase::Warmup => repetition.rep,
-        Phase::Measured => measure.warmup + repetition.rep,
-    };
-    let mut command = Command::new(&options.program);
-    command.args(["run", "--rep", &number.to_string(), "--attempt", &attempt.to_string()]);
-    let timeout = measure.timeout_s.map(Duration::from_secs);
-    let (ended, mut aftermath) = execute(command, repetition.run, file, timeout, options)?;
-    let failure = aftermath.failure.take().unwrap_or_else(|| Failure::of(ended, "run"));
-    Ok((failure, aftermath))
 }
 
 /// Runs a child on a run of the plan. What it has to say comes as JSON on its standard output.

@@ -1,7 +1,8 @@
 //! The queue protocol under the model checker: the real loops of reading and computing, with an engine that is done
 //! at once, in every interleaving that loom finds within its bound.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release --lib engine::model`
+//! `RUSTFLAGS="--cfg loom" cargo test --release --lib engine::model`, with `LOOM_MAX_PREEMPTIONS=2` before it for a
+//! search that takes ten minutes and not ten seconds.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -154,16 +155,17 @@ fn compute(world: &'static World, work: &'static PassWork<'static>, pass: u64) {
     guarded(&world.failure, &|| world.exchange.close(), || work.drive(&mut source, &mut account));
 }
 
-fn check(test: impl Fn() + Sync + Send + 'static) {
+/// Runs a test in every interleaving with so many preemptions at most, or as the environment says.
+fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
-    builder.preemption_bound = Some(2);
+    builder.preemption_bound.get_or_insert(preemptions);
     builder.max_branches = 100_000;
     builder.check(test);
 }
 
 #[test]
 fn every_block_of_every_pass_is_computed_once_in_its_pass() {
-    check(|| {
+    check(1, || {
         let (world, played) = play(2, 2, 0, None);
         assert!(world.failure.take().is_none());
         for (pass, notes) in played.iter().enumerate() {
@@ -182,7 +184,7 @@ fn every_block_of_every_pass_is_computed_once_in_its_pass() {
 #[test]
 fn blocks_that_stay_are_computed_once_per_pass_too() {
     for pins in [1, 3] {
-        check(move || {
+        check(1, move || {
             let (world, played) = play(3, 1, pins, None);
             assert!(world.failure.take().is_none());
             for notes in &played {
@@ -195,7 +197,7 @@ fn blocks_that_stay_are_computed_once_per_pass_too() {
 #[test]
 fn a_failed_read_ends_every_thread() {
     for fails in 0..3 {
-        check(move || {
+        check(2, move || {
             let (world, _) = play(1, 2, 0, Some(fails));
             assert!(matches!(world.failure.take(), Some(EngineError::Engine { .. })));
         });
@@ -204,7 +206,7 @@ fn a_failed_read_ends_every_thread() {
 
 #[test]
 fn one_block_is_enough_to_get_on() {
-    check(|| {
+    check(2, || {
         let (world, played) = play(1, 1, 0, None);
         assert!(world.failure.take().is_none());
         assert_eq!(lock(&played[0].blocks).len(), 3);

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::SetupError;
-use crate::cluster::child::Ended;
 use crate::engine::EngineError;
 use crate::grid::GridError;
 use crate::report::ReportError;
@@ -19,29 +18,6 @@ pub struct Failure {
     pub class: String,
     /// The sentence.
     pub text: String,
-}
-
-impl Failure {
-    /// What the end of a child says of its work, where the child itself said nothing.
-    pub fn of(ended: Ended, work: &str) -> Self {
-        let (class, text) = match ended {
-            Ended::TimedOut => {
-                ("timeout", format!("the {work} took longer than measure.timeout and was ended"))
-            }
-            Ended::Killed(signal @ (2 | 15)) => {
-                (INTERRUPTED, format!("the {work} was ended by signal {signal}; --resume runs it again"))
-            }
-            Ended::Killed(9) => ("killed", format!("the {work} was killed (signal 9); out of memory?")),
-            Ended::Killed(signal) => {
-                ("crash", format!("the {work} ended by signal {signal}: a defect of ioc"))
-            }
-            Ended::Exited(130) => {
-                (INTERRUPTED, format!("the {work} was stopped before its end; --resume runs it again"))
-            }
-            Ended::Exited(code) => ("crash", format!("the {work} ended with code {code} and no word of why")),
-        };
-        Self { class: class.to_owned(), text }
-    }
 }
 
 impl From<&RunError> for Failure {

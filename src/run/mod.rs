@@ -6,3 +6,4 @@ pub mod layout;
 pub mod plan;
 pub mod repetition;
 pub(crate) mod row;
+pub mod scan;

@@ -31,6 +31,8 @@ pub struct Aftermath {
     pub best: Vec<(u64, f64)>,
     /// Things the user should know.
     pub notes: Vec<String>,
+    /// What a scan sustained.
+    pub scan_mb_per_s: Option<f64>,
     /// Why there is no row, or no grid.
     pub failure: Option<Failure>,
 }

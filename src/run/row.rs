@@ -110,6 +110,20 @@ pub(crate) fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
     row.edges_balance = account.balance(|thread| thread.edges as f64);
 }
 
+/// How far the run is from what its devices and its computing allow, where a scan has shown what the devices sustain.
+pub(crate) fn fill_limit(row: &mut Row, device_mb_per_s: Option<f64>) {
+    let Some(rate) = device_mb_per_s.filter(|rate| *rate > 0.0) else { return };
+    row.device_mb_per_s = Some(rate);
+    let (Some(read), Some(compute), Some(runtime)) = (row.read_b, row.compute_s, row.runtime_s) else {
+        return;
+    };
+    let io_limit = read as f64 / 1e6 / rate;
+    let limit = io_limit.max(compute.0);
+    row.io_limit_s = Some(Seconds(io_limit));
+    row.limit_s = Some(Seconds(limit));
+    row.limit_ratio = (limit > 0.0).then(|| runtime.0 / limit);
+}
+
 /// What the process has used so far.
 pub(crate) fn fill_usage(row: &mut Row) {
     let times = clock::process_times();
