@@ -60,6 +60,7 @@ fn of_run() {
           --resume           Go on where an earlier run of the batch ended; without it earlier attempts
                              are moved to old/
           --fail-fast        Stop at the first failed run
+          --no-scan          Do not scan a grid before it is measured; the columns of limits stay empty
           --plan <FILE>      One run of a frozen plan, as `run` writes it to OUT/JOB/plan.json
           --index <N>        Number of the run in the plan, from 0
       -h, --help             Print help

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use common::project::{Project, Row, Running, until};
@@ -58,16 +59,19 @@ fn checksums(rows: &[Row]) -> BTreeMap<(String, String), String> {
 }
 
 /// What the batch gives where nobody disturbs it: rates change no result.
-fn undisturbed() -> BTreeMap<(String, String), String> {
-    let project = Project::with("job.toml", SLOW.replace("2 MB/s", "off"));
-    project.good(&["run", "job.toml"]);
-    checksums(&project.rows("job"))
+fn undisturbed() -> &'static BTreeMap<(String, String), String> {
+    static CHECKSUMS: OnceLock<BTreeMap<(String, String), String>> = OnceLock::new();
+    CHECKSUMS.get_or_init(|| {
+        let project = Project::with("job.toml", SLOW.replace("2 MB/s", "off"));
+        project.good(&["run", "job.toml", "--no-scan"]);
+        checksums(&project.rows("job"))
+    })
 }
 
 /// A batch of which one repetition is over and the next is under way.
 fn under_way(project: &Project) -> Running {
     project.good(&["build", "job.toml"]);
-    let running = project.start(&["run", "job.toml"]);
+    let running = project.start(&["run", "job.toml", "--no-scan"]);
     until(|| (!with_status(&project.rows("job"), "ok").is_empty()).then_some(())).expect("a finished row");
     until(|| children(running.pid()).first().copied()).expect("a child");
     std::thread::sleep(Duration::from_millis(200));
@@ -86,7 +90,7 @@ fn importing(project: &Project, command: &str) -> Running {
 fn children(parent: u32) -> Vec<u32> {
     let pids =
         fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.filter(|&pid| stat(pid).is_some_and(|(_, above)| above == parent)).collect()
+    pids.filter(|&pid| stat(pid).is_some_and(|(state, above)| above == parent && state != 'Z')).collect()
 }
 
 /// State and parent of a process.
@@ -102,9 +106,9 @@ fn has_ended(pid: u32) -> bool {
 
 /// Goes on with the batch, which then has what an undisturbed one has.
 fn resumes_to_the_same(project: &Project) {
-    project.good(&["run", "job.toml", "--resume"]);
+    project.good(&["run", "job.toml", "--resume", "--no-scan"]);
     let rows = project.rows("job");
-    assert_eq!(checksums(&rows), undisturbed());
+    assert_eq!(&checksums(&rows), undisturbed());
     // The interrupted attempt stays as it was, and another one was made.
     for row in with_status(&rows, "interrupted") {
         assert!(rows.iter().any(|other| {
@@ -139,7 +143,7 @@ fn a_run_ends_promptly_by_either_signal_and_resumes_to_the_same_results() {
 fn ctrl_c_reaches_parent_and_child_at_once() {
     let project = Project::with("job.toml", SLOW);
     project.good(&["build", "job.toml"]);
-    let mut command = project.command(common::project::IOC, &["run", "job.toml", "--quiet"]);
+    let mut command = project.command(common::project::IOC, &["run", "job.toml", "--quiet", "--no-scan"]);
     let mut child = command.process_group(0).spawn().unwrap();
     until(|| (!with_status(&project.rows("job"), "ok").is_empty()).then_some(())).expect("a finished row");
     std::thread::sleep(Duration::from_millis(200));
@@ -209,15 +213,32 @@ fn a_killed_child_costs_its_repetition_and_no_more() {
 }
 
 #[test]
+fn a_killed_scan_costs_the_limits_and_is_said() {
+    let project = Project::with("job.toml", SLOW);
+    project.good(&["build", "job.toml"]);
+    let mut running = project.start(&["run", "job.toml", "--only", "ioc"]);
+    let scans = |&pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("--scan"))
+    };
+    let scan = until(|| children(running.pid()).into_iter().find(scans)).expect("a scan");
+    assert!(Command::new("kill").args(["-s", "KILL", &scan.to_string()]).status().unwrap().success());
+    assert_eq!(running.wait().0.code(), Some(0));
+    let rows = project.rows("job");
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["status"] == "ok" && row["limit_s"].is_empty()));
+    let said = project.read("stderr");
+    assert_eq!(said.matches("note: the scan was killed (signal 9)").count(), 1, "{said}");
+}
+
+#[test]
 fn a_plain_run_starts_afresh_and_keeps_what_was_there() {
     let project = Project::with("job.toml", SLOW);
     let mut running = under_way(&project);
     running.signal("INT");
     running.wait();
     let before = project.rows("job");
-    let said = project.good(&["run", "job.toml"]);
+    let said = project.good(&["run", "job.toml", "--no-scan"]);
     assert!(said.stderr.contains("earlier attempts of this job are kept in"), "{}", said.stderr);
-    assert_eq!(checksums(&project.rows("job")), undisturbed());
+    assert_eq!(&checksums(&project.rows("job")), undisturbed());
     assert!(project.rows("job").iter().all(|row| row["attempt"] == "1"));
     let old: Vec<String> =
         project.files("reports/job/old").into_iter().filter(|file| file.ends_with("job.csv")).collect();
@@ -228,7 +249,7 @@ fn a_plain_run_starts_afresh_and_keeps_what_was_there() {
 #[test]
 fn a_repetition_that_takes_too_long_is_ended_and_the_next_begins() {
     let project = Project::with("job.toml", SLOW.replace("2 MB/s", "100 kB/s"));
-    let args = ["--set", "measure.timeout=1 s", "--set", "measure.repeat=1"];
+    let args = ["--set", "measure.timeout=1 s", "--set", "measure.repeat=1", "--no-scan"];
     let said = project.ioc(&[&["run", "job.toml"][..], &args].concat());
     assert_eq!(said.code, 3);
     let rows = project.rows("job");

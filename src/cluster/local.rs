@@ -129,23 +129,33 @@ impl Session<'_> {
             return Ok((failure, Aftermath::default()));
         }
         let wanted = self.options.scan && repetition.phase == Phase::Measured;
-        let rate = if wanted { self.rate(repetition.run)? } else { None };
-        self.repeat(repetition, attempt, rate)
+        let (rate, note) = if wanted { self.rate(repetition.run)? } else { (None, None) };
+        if self.options.interrupt.raised() {
+            return Ok((Ended::Exited(130).failure("run"), Aftermath::default()));
+        }
+        let (failure, mut aftermath) = self.repeat(repetition, attempt, rate)?;
+        aftermath.notes.extend(note);
+        Ok((failure, aftermath))
     }
 
-    /// What a scan of the run's grid with the run's I/O settings sustains, in MB/s. Each is scanned once a session.
-    fn rate(&mut self, run: usize) -> Result<Option<f64>, LocalError> {
+    /// What a scan of the run's grid with the run's I/O settings sustains, in MB/s, and what the user should know of
+    /// it. Each is scanned once a session.
+    fn rate(&mut self, run: usize) -> Result<(Option<f64>, Option<String>), LocalError> {
         let settings = scan::settings(&self.plan.runs[run]);
         if let Some(rate) = self.rates.get(&settings) {
-            return Ok(*rate);
+            return Ok((*rate, None));
         }
         let mut command = Command::new(&self.options.program);
         command.args(["run", "--scan"]);
         let timeout = self.plan.runs[run].spec.measure.timeout_s.map(Duration::from_secs);
-        let (_, aftermath) = execute(command, run, self.file, timeout, self.options)?;
-        // Why a scan failed the repetition itself will say.
-        self.rates.insert(settings, aftermath.scan_mb_per_s);
-        Ok(aftermath.scan_mb_per_s)
+        let (ended, aftermath) = execute(command, run, self.file, timeout, self.options)?;
+        let rate = aftermath.scan_mb_per_s;
+        self.rates.insert(settings, rate);
+        // What a scan itself says of its failure the repetition will say again; one that was ended says nothing.
+        let silent = rate.is_none() && aftermath.failure.is_none();
+        let note =
+            || format!("{}, so that device_mb_per_s and limit_s stay empty", ended.failure("scan").text);
+        Ok((rate, silent.then(note)))
     }
 
     fn repeat(
