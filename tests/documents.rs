@@ -14,8 +14,9 @@ fn document(name: &str) -> String {
 /// What a value may be, for the reference.
 fn values(kind: &Kind) -> String {
     match kind {
-        Kind::Bytes { multiple: 2.. } => format!("{}, {}", kind.expected(), multiple_of(kind)),
-        Kind::Auto(Kind::Bytes { .. }) => format!("{}, {}", kind.expected(), multiple_of(kind)),
+        Kind::Bytes { multiple: multiple @ 2.. } | Kind::Auto(Kind::Bytes { multiple }) => {
+            format!("{}, a multiple of {}", kind.expected(), format_bytes(*multiple))
+        }
         Kind::Choice { later, .. } if !later.is_empty() => {
             let later: Vec<String> = later.iter().map(|name| format!("\"{name}\"")).collect();
             format!("{} (not yet: {})", kind.expected(), later.join(", "))
@@ -23,15 +24,6 @@ fn values(kind: &Kind) -> String {
         Kind::OnlyFalse => "false (not yet: true)".to_owned(),
         Kind::Later(_) => "not yet".to_owned(),
         _ => kind.expected(),
-    }
-}
-
-fn multiple_of(kind: &Kind) -> String {
-    match kind {
-        Kind::Bytes { multiple } | Kind::Auto(Kind::Bytes { multiple }) => {
-            format!("a multiple of {}", format_bytes(*multiple))
-        }
-        _ => String::new(),
     }
 }
 
