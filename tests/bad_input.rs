@@ -435,7 +435,7 @@ fn texts_that_are_no_edge_lists() {
      --> once-spmv-edges:2:20
       |
     2 | dataset = { path = "[project]/edges.txt", format = "auto" }
-      |                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |                    ^^^^^^^^^^^^^^^^^^^^^
       = help: fetch it, or correct the path
 
     1 fault

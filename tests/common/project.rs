@@ -109,9 +109,19 @@ impl Project {
         self.path(file)
     }
 
-    /// A text without what differs from run to run: the project's folder, ids of runs and grids, checksums.
+    /// A text without what differs from run to run: the project's folder, ids of runs and grids, checksums. What
+    /// underlines the folder is as long as the folder's own name.
     pub fn redact(&self, text: &str) -> String {
-        redact(&text.replace(self.folder.path().to_str().unwrap(), "[project]"))
+        let (folder, name) = (self.folder.path().to_str().unwrap(), "[project]");
+        let mut lines: Vec<String> = Vec::new();
+        let mut before = "";
+        for line in text.lines() {
+            let underlined = line.contains('^') && before.contains(folder);
+            let shorter = if underlined { folder.len() - name.len() } else { 0 };
+            lines.push(line.replacen(&"^".repeat(shorter), "", 1).replace(folder, name));
+            before = line;
+        }
+        redact(&lines.join("\n"))
     }
 }
 
