@@ -7,9 +7,8 @@ use crate::algorithm::{Outcome, pagerank};
 use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
 use crate::grid::Grid;
-use crate::job::spec::{
-    AlgorithmSpec, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PrecisionSpec,
-};
+use crate::grid::manifest::Encoding;
+use crate::job::spec::{AlgorithmSpec, DanglingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PrecisionSpec};
 use crate::measure::environment::Environment;
 use crate::measure::{clock, disk};
 use crate::report::{AttemptId, Digest, Row, Seconds};
@@ -26,12 +25,7 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
     row.model = Some(model_name(spec.engine.model).to_owned());
     row.io = Some(io_name(spec.engine.io).to_owned());
     row.kernel = Some(kernel_name(spec.engine.kernel).to_owned());
-    row.encoding = Some(
-        match spec.grid.encoding {
-            EncodingSpec::Raw => "raw",
-        }
-        .to_owned(),
-    );
+    row.encoding = Some(Encoding::from(spec.grid.encoding).name().to_owned());
     row.order = Some("natural".to_owned());
     row.cache = Some("off".to_owned());
     row.ssds = Some(spec.storage.ssds);

@@ -44,6 +44,7 @@ pub struct Case {
     pub columns: Auto<u32>,
     pub interleave: u32,
     pub ssds: u32,
+    pub encoding: EncodingSpec,
 }
 
 impl Default for Case {
@@ -58,6 +59,7 @@ impl Default for Case {
             columns: Auto::Value(4),
             interleave: 2,
             ssds: 1,
+            encoding: EncodingSpec::Raw,
         }
     }
 }
@@ -77,7 +79,7 @@ impl World {
 
     pub fn grid(&self, case: &Case) -> Grid {
         let grid = GridSpec {
-            encoding: EncodingSpec::Raw,
+            encoding: case.encoding,
             columns: case.columns,
             source_window: Auto::Value(512),
             interleave: Auto::Auto,
