@@ -73,6 +73,8 @@ impl ColumnSums<'_> {
         match self {
             Self::Owned(sums) => {
                 let Some(mut sums) = own(sums, if_owned) else { return Ok(Taken::Busy) };
+                // Out of the lock's reach, so that the loop need not look up where the sums are after each addition.
+                let sums: &mut [f64] = &mut sums;
                 for chunk in block {
                     edges += add_chunk(&chunk?, &term, |target, term| sums[target] += term);
                 }
