@@ -35,8 +35,7 @@ fn build(folder: &Path, encoding: EncodingSpec) -> Grid {
     let grid = GridSpec { encoding, columns, source_window, interleave };
     let storage =
         StorageSpec { devices: Vec::new(), ssds: 1, stripe: 1 << 20, rated: None, emulate: None, keep: true };
-    let request =
-        LayoutRequest { dataset: &spec.name, fingerprint: "bench", grid: &grid, storage: &storage };
+    let request = LayoutRequest { dataset: &spec.name, fingerprint: "bench", grid: &grid, storage: &storage };
     let source = dataset::open(&spec).expect("a generator that opens");
     let interrupt = Interrupt::new();
     let context = Context { threads: 2, interrupt: &interrupt, progress: &Silent };

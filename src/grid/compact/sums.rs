@@ -36,7 +36,7 @@ impl Cell<'_> {
         let first = self.header.first_destination as usize;
         for section in self.sections() {
             match section.weights {
-                Weights::Unit(weights) => section.add_up(first, weights, &|id, _| term(base + id, 1.0), add),
+                Weights::Unit(weights) => section.add_up(first, weights, &|id, ()| term(base + id, 1.0), add),
                 Weights::F32(weights) => {
                     section.add_up(first, weights, &|id, w| term(base + id, w.value()), add);
                 }

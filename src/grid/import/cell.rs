@@ -305,3 +305,121 @@ fn put<'o, T: bytemuck::NoUninit>(out: &'o mut [u8], items: &[T]) -> &'o mut [u8
     to.copy_from_slice(bytes);
     rest
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::grid::chunk::RawEdgeF64;
+    use crate::grid::compact::{Cells, WINDOW};
+
+    type Plain = (u64, u64, u64);
+
+    /// Packs rows of one window into payloads of at most `room` bytes; returns them with their edges' numbers.
+    fn pack(edges: &[RawEdgeF64], base: u32, weights: WeightKind, room: usize) -> Vec<(Vec<u8>, u32)> {
+        let (mut writer, mut cutter) = (CellWriter::new(weights), Cutter::new());
+        let (mut payloads, mut count) = (Vec::new(), 0);
+        for row in edges.chunk_by(|a, b| a.destination == b.destination) {
+            let cut = cutter.cut(row, |section, piece| {
+                if !writer.push(section, base, row[0].destination, piece, room) {
+                    let mut payload = vec![0xaa; room];
+                    let len = writer.finish(&mut payload);
+                    payload.truncate(len);
+                    payloads.push((payload, std::mem::take(&mut count)));
+                    assert!(writer.push(section, base, row[0].destination, piece, room));
+                }
+                count += piece.len() as u32;
+                Ok::<_, ()>(())
+            });
+            cut.unwrap();
+        }
+        let mut payload = vec![0xaa; room];
+        let len = writer.finish(&mut payload);
+        payload.truncate(len);
+        payloads.push((payload, count));
+        payloads
+    }
+
+    /// Rows with all that the code has a case for: runs, close and far sources, doubled edges, small and huge steps.
+    fn rows() -> impl Strategy<Value = Vec<(u32, Vec<u32>)>> {
+        let step =
+            prop_oneof![5 => 1..20_u32, 2 => 200..300_u32, 1 => 60_000..70_000_u32, 1 => Just(1 << 27)];
+        let gaps = prop_oneof![
+            prop::collection::vec(Just(1_u32), 0..700),
+            prop::collection::vec(prop_oneof![6 => Just(1_u32), 1 => 2..4_u32], 0..100),
+            prop::collection::vec(0..300_u32, 0..150),
+            prop::collection::vec(200..3000_u32, 0..20),
+            Just(Vec::new()),
+        ];
+        prop::collection::vec((step, gaps), 0..25)
+    }
+
+    fn edges(rows: &[(u32, Vec<u32>)], base: u32) -> Vec<RawEdgeF64> {
+        let (mut edges, mut destination) = (Vec::new(), 0);
+        for (step, gaps) in rows {
+            destination += step;
+            let mut source = destination % 1000;
+            let sources = std::iter::once(&0).chain(gaps).map_while(|gap| {
+                source += gap;
+                (u64::from(source) < WINDOW).then_some(source)
+            });
+            edges.extend(sources.map(|source| {
+                let weight = f64::from(source % 7) - 2.5;
+                RawEdgeF64 { source: base + source, destination, weight }
+            }));
+        }
+        edges
+    }
+
+    fn plain(edges: impl Iterator<Item = Plain>) -> Vec<Plain> {
+        let mut edges: Vec<Plain> = edges.collect();
+        edges.sort_unstable();
+        edges
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_give_back_the_edges_and_their_sums(
+            rows in rows(), base in prop::sample::select(vec![0_u32, 1 << 16, 77]), room in 2600..PAYLOAD,
+            weights in prop::sample::select(vec![WeightKind::Unit, WeightKind::F32, WeightKind::F64]),
+        ) {
+            let edges = edges(&rows, base);
+            let kept = |weight: f64| if weights == WeightKind::Unit { 1.0 } else { weight };
+            let width = edges.last().map_or(1, |edge| u64::from(edge.destination) + 1);
+            let vertices = edges.iter().map(|edge| u64::from(edge.source) + 1).max().unwrap_or(1);
+            let (mut found, mut sums) = (Vec::new(), std::collections::BTreeMap::<u64, f64>::new());
+            for (payload, count) in pack(&edges, base, weights, room) {
+                prop_assert!(payload.len() <= room);
+                let mut aligned = vec![0_u64; payload.len() / 8];
+                bytemuck::cast_slice_mut(&mut aligned).copy_from_slice(&payload);
+                let payload = bytemuck::cast_slice(&aligned);
+                let cells = Cells::check(payload, weights, count, vertices, width).unwrap();
+                for cell in cells.iter() {
+                    cell.for_each(|source, target, weight| found.push((source, target, weight.to_bits())));
+                    let term = |source: usize, weight: f64| weight * (source % 1000) as f64;
+                    cell.add_up(&term, &mut |target, sum| *sums.entry(target as u64).or_default() += sum);
+                }
+                for (vertices, width) in [(vertices - 1, width), (vertices, width - 1)] {
+                    // The last vertex and the last destination are in some cell; in that, they are found.
+                    let beyond = cells.iter().any(|cell| {
+                        let mut beyond = false;
+                        cell.for_each(|source, target, _| beyond |= source >= vertices || target >= width);
+                        beyond
+                    });
+                    prop_assert_eq!(Cells::check(payload, weights, count, vertices, width).is_err(), beyond);
+                }
+            }
+            let expected = edges.iter().map(|edge| {
+                (u64::from(edge.source), u64::from(edge.destination), kept(edge.weight).to_bits())
+            });
+            prop_assert_eq!(plain(found.into_iter()), plain(expected));
+            let mut expected = std::collections::BTreeMap::<u64, f64>::new();
+            for edge in &edges {
+                let term = kept(edge.weight) * f64::from(edge.source % 1000);
+                *expected.entry(edge.destination.into()).or_default() += term;
+            }
+            prop_assert_eq!(sums, expected);
+        }
+    }
+}

@@ -187,7 +187,7 @@ impl<'a> Packer<'a> {
                 if !self.cell.push(section, source_base, destination, piece, room) {
                     self.next_chunk(memory, stopped)?;
                     let fits = self.cell.push(section, source_base, destination, piece, PAYLOAD);
-                    assert!(fits, "a piece of at most 64 edges fits an empty chunk");
+                    assert!(fits, "a piece of at most 255 edges fits an empty chunk");
                 }
                 self.edges += piece.len() as u32;
                 self.digest = self.digest.wrapping_add(account(piece)?);
