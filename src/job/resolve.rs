@@ -241,7 +241,8 @@ fn pagerank(values: &Values<'_>) -> Result<PagerankSpec, Invalid> {
 
 fn grid(values: &Values<'_>) -> Result<GridSpec, Invalid> {
     Ok(GridSpec {
-        encoding: values.choice("grid.encoding", &[("raw", EncodingSpec::Raw)])?,
+        encoding: values
+            .choice("grid.encoding", &[("raw", EncodingSpec::Raw), ("compact", EncodingSpec::Compact)])?,
         columns: values.auto_u32("grid.columns")?,
         source_window: values.auto("grid.source_window")?,
         interleave: values.auto_u32("grid.interleave")?,

@@ -7,9 +7,9 @@ use crate::algorithm::{Outcome, pagerank};
 use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
 use crate::grid::Grid;
+use crate::grid::manifest::Encoding;
 use crate::job::spec::{
-    AlgorithmSpec, CacheSpec, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec,
-    PrecisionSpec,
+    AlgorithmSpec, CacheSpec, DanglingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PrecisionSpec,
 };
 use crate::measure::environment::Environment;
 use crate::measure::{clock, disk};
@@ -27,12 +27,7 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
     row.model = Some(model_name(spec.engine.model).to_owned());
     row.io = Some(io_name(spec.engine.io).to_owned());
     row.kernel = Some(kernel_name(spec.engine.kernel).to_owned());
-    row.encoding = Some(
-        match spec.grid.encoding {
-            EncodingSpec::Raw => "raw",
-        }
-        .to_owned(),
-    );
+    row.encoding = Some(Encoding::from(spec.grid.encoding).name().to_owned());
     row.order = Some("natural".to_owned());
     row.cache = Some(if spec.engine.cache == CacheSpec::Auto { "auto" } else { "off" }.to_owned());
     row.ssds = Some(spec.storage.ssds);
