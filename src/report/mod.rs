@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 mod attempts;
 mod cell;
 pub(crate) mod file;
-pub(crate) mod human;
 mod job;
 mod row;
 pub mod stats;

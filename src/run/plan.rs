@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::fault::plural;
 use crate::job::spec::{OrderSpec, RunSpec};
 use crate::report::file::replace;
 use crate::report::{Phase, ReportError};
+use crate::units::plural;
 
 /// Version of the plan's format.
 const VERSION: u32 = 1;
