@@ -10,8 +10,8 @@ use ioc_grid::algorithm::Verdict;
 use ioc_grid::algorithm::verify::verify;
 use ioc_grid::interrupt::Interrupt;
 use ioc_grid::job::spec::{
-    AlgorithmSpec, Auto, DanglingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PagerankSpec, PrecisionSpec,
-    ScanSpec, SpmvSpec,
+    AlgorithmSpec, Auto, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PagerankSpec,
+    PrecisionSpec, ScanSpec, SpmvSpec,
 };
 
 fn pagerank(iterations: u64) -> PagerankSpec {
@@ -74,6 +74,9 @@ fn cases() -> Vec<Case> {
             cases.push(Case { model, columns: Auto::Value(9), interleave, ..Case::default() });
         }
     }
+    let compact = |case: &Case| Case { encoding: EncodingSpec::Compact, ..*case };
+    let compact: Vec<Case> = cases.iter().map(compact).collect();
+    cases.extend(compact);
     cases
 }
 

@@ -210,7 +210,8 @@ impl<C: Contribution> Pass for PagerankPass<'_, C> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        self.sums[column].add(block, if_owned, |source, _weight| self.current[source].get())
+        let current = self.current;
+        self.sums[column].add(block, if_owned, move |source, _weight| current[source].get())
     }
 
     fn column_done(&self, column: usize) {

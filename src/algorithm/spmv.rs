@@ -89,7 +89,8 @@ impl Pass for SpmvPass<'_> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        self.sums[column].add(block, if_owned, |source, weight| self.quantum.round(weight * self.x[source]))
+        let (x, quantum) = (self.x, self.quantum);
+        self.sums[column].add(block, if_owned, move |source, weight| quantum.round(weight * x[source]))
     }
 
     fn column_done(&self, column: usize) {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::engine::pass::{IfOwned, Taken};
 use crate::grid::manifest::Column;
-use crate::grid::{BlockView, Chunk, ChunkError, RawEdges};
+use crate::grid::{BlockView, Chunk, ChunkError, Edges, RawEdges};
 use crate::job::spec::KernelSpec;
 
 /// One f64 per vertex, zero between passes.
@@ -73,6 +73,8 @@ impl ColumnSums<'_> {
         match self {
             Self::Owned(sums) => {
                 let Some(mut sums) = own(sums, if_owned) else { return Ok(Taken::Busy) };
+                // Out of the lock's reach, so that the loop need not look up where the sums are after each addition.
+                let sums: &mut [f64] = &mut sums;
                 for chunk in block {
                     edges += add_chunk(&chunk?, &term, |target, term| sums[target] += term);
                 }
@@ -115,25 +117,30 @@ fn own<T>(column: &Mutex<T>, if_owned: IfOwned) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// The edge loop. The block's checks have seen that every source is a vertex and every destination one of the
+/// The edge loop; a compact chunk gives one sum per piece instead of one term per edge. The block's checks have seen that every source is a vertex and every destination one of the
 /// column's, so the indexing never fails. Returns the number of edges.
 #[inline]
 fn add_chunk(chunk: &Chunk<'_>, term: &impl Fn(usize, f64) -> f64, mut add: impl FnMut(usize, f64)) -> u64 {
     let base = chunk.source_base as usize;
     match chunk.edges {
-        RawEdges::Unit(edges) => {
+        Edges::Raw(RawEdges::Unit(edges)) => {
             for edge in edges {
                 add(edge.destination as usize, term(base + edge.source as usize, 1.0));
             }
         }
-        RawEdges::F32(edges) => {
+        Edges::Raw(RawEdges::F32(edges)) => {
             for edge in edges {
                 add(edge.destination as usize, term(base + edge.source as usize, f64::from(edge.weight)));
             }
         }
-        RawEdges::F64(edges) => {
+        Edges::Raw(RawEdges::F64(edges)) => {
             for edge in edges {
                 add(edge.destination as usize, term(base + edge.source as usize, edge.weight));
+            }
+        }
+        Edges::Compact(cells) => {
+            for cell in cells.iter() {
+                cell.add_up(term, &mut add);
             }
         }
     }

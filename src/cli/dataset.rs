@@ -147,7 +147,11 @@ fn describe(layout: &Layout, grid: &Grid) -> String {
     let per_edge = if edges > 0 { grid.total_bytes() as f64 / edges as f64 } else { 0.0 };
     line(
         "edges on disk",
-        format!("{} ({per_edge:.3} bytes per edge, raw)", format_bytes(grid.total_bytes())),
+        format!(
+            "{} ({per_edge:.3} bytes per edge, {})",
+            format_bytes(grid.total_bytes()),
+            manifest.encoding.name()
+        ),
     );
     line(
         "columns",

@@ -4,6 +4,7 @@
 use crate::storage::stripe::Stripes;
 
 use super::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC, PAYLOAD, RawEdge, RawEdgeF32, RawEdgeF64};
+use super::compact::Cells;
 use super::digest::digest;
 use super::manifest::{Column, Encoding, Manifest, WeightKind};
 
@@ -11,6 +12,7 @@ use super::manifest::{Column, Encoding, Manifest, WeightKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
     grid_id: u64,
+    encoding: Encoding,
     weights: WeightKind,
     vertices: u64,
     stripes: Stripes,
@@ -30,6 +32,7 @@ impl Expectation {
         let Column { first_vertex, end_vertex, .. } = manifest.columns[column as usize];
         Self {
             grid_id: manifest.grid_id,
+            encoding: manifest.encoding,
             weights: manifest.weights,
             vertices: manifest.vertices,
             stripes: manifest.stripes(),
@@ -111,10 +114,8 @@ pub enum ChunkFault {
         /// What must be there.
         expected: u64,
     },
-    /// Sizes that contradict each other.
-    #[error(
-        "it claims {edges} edges in {payload} bytes, where an edge takes {edge_bytes} and a payload at most {PAYLOAD}"
-    )]
+    /// Raw edges in a number of bytes that contradicts theirs.
+    #[error("it claims {edges} edges in {payload} bytes, where an edge takes {edge_bytes}")]
     Payload {
         /// Edges of the header.
         edges: u32,
@@ -122,6 +123,18 @@ pub enum ChunkFault {
         payload: u32,
         /// Bytes of an edge.
         edge_bytes: usize,
+    },
+    /// A payload that no chunk can hold.
+    #[error("it claims a payload of {payload} bytes, where a chunk holds at most {PAYLOAD}")]
+    Oversized {
+        /// Bytes of the header.
+        payload: u32,
+    },
+    /// A compact code that contradicts itself.
+    #[error("its code is broken: {what}")]
+    Cell {
+        /// What is wrong.
+        what: &'static str,
     },
     /// A source beyond the last vertex.
     #[error("it has a source {found}, where there are {vertices} vertices")]
@@ -135,7 +148,7 @@ pub enum ChunkFault {
     #[error("it has a destination {found}, where the column has {width} vertices")]
     Destination {
         /// Largest destination, relative to the column.
-        found: u32,
+        found: u64,
         /// Vertices of the column.
         width: u64,
     },
@@ -148,6 +161,15 @@ pub enum ChunkFault {
 }
 
 /// The edges of a chunk, in place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Edges<'a> {
+    /// Encoding `raw`.
+    Raw(RawEdges<'a>),
+    /// Encoding `compact`.
+    Compact(Cells<'a>),
+}
+
+/// Raw edges.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RawEdges<'a> {
     /// Every weight is 1.
@@ -178,12 +200,12 @@ impl RawEdges<'_> {
 pub struct Chunk<'a> {
     /// The header.
     pub header: ChunkHeader,
-    /// Added to every source.
+    /// Added to every source of raw edges.
     pub source_base: u64,
     /// Added to every destination: the column's first vertex.
     pub first_vertex: u64,
     /// The edges.
-    pub edges: RawEdges<'a>,
+    pub edges: Edges<'a>,
 }
 
 impl Chunk<'_> {
@@ -193,19 +215,25 @@ impl Chunk<'_> {
         let source = |stored: u32| self.source_base + u64::from(stored);
         let target = |stored: u32| self.first_vertex + u64::from(stored);
         match self.edges {
-            RawEdges::Unit(edges) => {
+            Edges::Raw(RawEdges::Unit(edges)) => {
                 for edge in edges {
                     visit(source(edge.source), target(edge.destination), 1.0);
                 }
             }
-            RawEdges::F32(edges) => {
+            Edges::Raw(RawEdges::F32(edges)) => {
                 for edge in edges {
                     visit(source(edge.source), target(edge.destination), f64::from(edge.weight));
                 }
             }
-            RawEdges::F64(edges) => {
+            Edges::Raw(RawEdges::F64(edges)) => {
                 for edge in edges {
                     visit(source(edge.source), target(edge.destination), edge.weight);
+                }
+            }
+            Edges::Compact(cells) => {
+                let first_vertex = self.first_vertex;
+                for cell in cells.iter() {
+                    cell.for_each(|source, target, weight| visit(source, first_vertex + target, weight));
                 }
             }
         }
@@ -258,22 +286,38 @@ fn check<'a>(bytes: &'a [u8], expect: &Expectation) -> Result<Chunk<'a>, ChunkFa
     let (head, body) = bytes.split_at(HEADER);
     let header: ChunkHeader = bytemuck::pod_read_unaligned(head);
     check_fields(&header, expect)?;
+    let payload = header.payload;
+    let body = body.get(..payload as usize).ok_or(ChunkFault::Oversized { payload })?;
+    equal("checksum", header.checksum, header.checksum_over(body))?;
+    let Expectation { weights, vertices, width, first_vertex, .. } = *expect;
+    let edges = match expect.encoding {
+        Encoding::Raw => Edges::Raw(raw_edges(&header, body, expect)?),
+        Encoding::Compact => {
+            equal("source base", header.source_base, 0)?;
+            Edges::Compact(Cells::check(body, weights, header.edges, vertices, width)?)
+        }
+    };
+    Ok(Chunk { header, source_base: header.source_base, first_vertex, edges })
+}
+
+fn raw_edges<'a>(
+    header: &ChunkHeader,
+    body: &'a [u8],
+    expect: &Expectation,
+) -> Result<RawEdges<'a>, ChunkFault> {
     let edge_bytes = expect.weights.edge_bytes();
     let (edges, payload) = (header.edges, header.payload);
-    if payload as usize > PAYLOAD || u64::from(edges) * edge_bytes as u64 != u64::from(payload) {
+    if u64::from(edges) * edge_bytes as u64 != u64::from(payload) {
         return Err(ChunkFault::Payload { edges, payload, edge_bytes });
     }
-    let body = &body[..payload as usize];
-    equal("checksum", header.checksum, header.checksum_over(body))?;
     let edges = match expect.weights {
         WeightKind::Unit => bytemuck::try_cast_slice(body).map(RawEdges::Unit),
         WeightKind::F32 => bytemuck::try_cast_slice(body).map(RawEdges::F32),
         WeightKind::F64 => bytemuck::try_cast_slice(body).map(RawEdges::F64),
     }
     .map_err(|_| ChunkFault::Alignment)?;
-    check_ids(&header, edges, expect)?;
-    let (source_base, first_vertex) = (header.source_base, expect.first_vertex);
-    Ok(Chunk { header, source_base, first_vertex, edges })
+    check_ids(header, edges, expect)?;
+    Ok(edges)
 }
 
 fn check_fields(header: &ChunkHeader, expect: &Expectation) -> Result<(), ChunkFault> {
@@ -281,7 +325,7 @@ fn check_fields(header: &ChunkHeader, expect: &Expectation) -> Result<(), ChunkF
     equal("grid id", header.grid_id, expect.grid_id)?;
     equal("number", header.sequence, expect.sequence())?;
     equal("column", header.column.into(), expect.column.into())?;
-    equal("encoding", header.encoding.into(), Encoding::Raw as u64)?;
+    equal("encoding", header.encoding.into(), expect.encoding as u64)?;
     equal("weight size", header.weight_bytes.into(), expect.weights.bytes() as u64)?;
     equal("reserved field", header.reserved.into(), 0)
 }
@@ -302,7 +346,7 @@ fn check_ids(header: &ChunkHeader, edges: RawEdges<'_>, expect: &Expectation) ->
         return Err(ChunkFault::Source { found: source, vertices: expect.vertices });
     }
     if u64::from(destination) >= expect.width {
-        return Err(ChunkFault::Destination { found: destination, width: expect.width });
+        return Err(ChunkFault::Destination { found: destination.into(), width: expect.width });
     }
     Ok(())
 }

@@ -8,10 +8,13 @@ use std::ops::Range;
 
 use crate::job::spec::Auto;
 
+use super::compact::WINDOW;
+use super::manifest::Encoding;
+
 /// Version of the rules behind `auto`: part of the layout key, so that new rules build anew.
 pub(super) const AUTO_VERSION: u32 = 1;
-/// Sources per window where `auto`: their contributions fit L2 beside the rest.
-pub(super) const AUTO_SOURCE_WINDOW: u64 = 1 << 18;
+/// Sources per window of raw edges where `auto`: their contributions fit L2 beside the rest.
+const AUTO_RAW_WINDOW: u64 = 1 << 18;
 /// Last-level cache assumed where nobody says better.
 pub(super) const DEFAULT_LLC: u64 = 32 << 20;
 
@@ -27,6 +30,14 @@ const AUTO_WIDTH: u64 = 1 << 20;
 const SMALL_GRAPH: u64 = 1 << 16;
 /// A vertex's work in edges.
 const VERTEX_WORK: u64 = 2;
+
+/// Sources per window where `auto`.
+pub(super) fn auto_source_window(encoding: Encoding) -> u64 {
+    match encoding {
+        Encoding::Raw => AUTO_RAW_WINDOW,
+        Encoding::Compact => WINDOW,
+    }
+}
 
 /// Buckets of `1 << shift` destinations over `0..vertices`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -43,6 +43,17 @@ pub enum GridError {
         /// Bytes of a chunk.
         chunk: usize,
     },
+    /// A window that the encoding cannot name the sources of.
+    #[error(
+        "grid.source_window is {window}, but encoding \"compact\" has windows of at most {most} sources; make it \
+         smaller, or leave it \"auto\""
+    )]
+    Window {
+        /// `grid.source_window`.
+        window: u64,
+        /// The widest.
+        most: u64,
+    },
     /// Devices do not fit `ssds`.
     #[error(
         "storage.ssds is {ssds}, but there are {devices} directories in storage.devices; name one for each SSD, \

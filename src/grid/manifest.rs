@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::spec::EncodingSpec;
 use crate::storage::stripe::Stripes;
 
 use super::chunk::{CHUNK, PAYLOAD, RawEdge};
@@ -16,6 +17,27 @@ pub const FORMAT: u32 = 1;
 pub enum Encoding {
     /// (source: u32, destination: u32[, weight: f32 | f64]) relative to the chunk's bases.
     Raw = 0,
+    /// Pieces of rows: see [`super::compact`].
+    Compact = 1,
+}
+
+impl Encoding {
+    /// As jobs name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Compact => "compact",
+        }
+    }
+}
+
+impl From<EncodingSpec> for Encoding {
+    fn from(spec: EncodingSpec) -> Self {
+        match spec {
+            EncodingSpec::Raw => Self::Raw,
+            EncodingSpec::Compact => Self::Compact,
+        }
+    }
 }
 
 /// Weights as stored: the narrowest that holds every weight of the source exactly.

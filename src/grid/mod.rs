@@ -8,6 +8,7 @@
 pub mod block;
 pub mod chunk;
 mod columns;
+pub mod compact;
 pub mod digest;
 mod error;
 mod files;
@@ -21,7 +22,7 @@ pub mod paths;
 mod reader;
 mod verify;
 
-pub use block::{BlockView, Chunk, ChunkError, ChunkFault, Expectation, RawEdges};
+pub use block::{BlockView, Chunk, ChunkError, ChunkFault, Edges, Expectation, RawEdges};
 pub use error::GridError;
 pub use import::build;
 pub use inventory::{Collected, Layout, gc, list, remove};

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::job::spec::{Auto, EncodingSpec, GridSpec, StorageSpec};
+use crate::job::spec::{Auto, GridSpec, StorageSpec};
 
 use super::chunk::CHUNK;
 use super::columns::AUTO_VERSION;
+use super::compact::WINDOW;
 use super::error::GridError;
 use super::files;
 use super::manifest::{Encoding, FORMAT};
@@ -42,6 +43,12 @@ impl LayoutRequest<'_> {
         if stripe == 0 || !stripe.is_multiple_of(CHUNK as u64) {
             return Err(GridError::Stripe { stripe, chunk: CHUNK });
         }
+        match (Encoding::from(self.grid.encoding), self.grid.source_window) {
+            (Encoding::Compact, Auto::Value(window)) if window > WINDOW => {
+                return Err(GridError::Window { window, most: WINDOW });
+            }
+            _ => {}
+        }
         if ssds == 0 || !(devices.is_empty() || devices.len() == ssds as usize) {
             return Err(GridError::Devices { ssds, devices: devices.len() });
         }
@@ -53,9 +60,7 @@ impl LayoutRequest<'_> {
 /// how they are dealt. What is `auto` stays so, with the version of the rules, so that the key is the same on
 /// every machine; paths are no part of it.
 pub fn layout_key(request: &LayoutRequest<'_>) -> String {
-    let encoding = match request.grid.encoding {
-        EncodingSpec::Raw => Encoding::Raw as u16,
-    };
+    let encoding = Encoding::from(request.grid.encoding) as u16;
     let columns = as_written(request.grid.columns);
     let window = as_written(request.grid.source_window);
     let StorageSpec { ssds, stripe, .. } = request.storage;

@@ -223,7 +223,7 @@ pub static OPTIONS: &[OptionEntry] = &[
     option("storage.rated", Kind::Off(&Kind::Rate), "\"off\"", "each device's rate as its maker says"),
     option("storage.emulate", Kind::Off(&Kind::Rate), "\"off\"", "cap each device at this rate"),
     option("storage.keep", Kind::Bool, "true", "false: a layout is dropped after its last run of the batch"),
-    option("grid.encoding", choice(&["raw"], &["compact"]), "\"raw\"", "code of the edges on disk"),
+    option("grid.encoding", choice(&["raw", "compact"], &[]), "\"raw\"", "code of the edges on disk"),
     option("grid.columns", Kind::Auto(&count(1, 1 << 20)), "\"auto\"", "ranges of destinations"),
     option("grid.source_window", Kind::Auto(&count(1, WIDEST_WINDOW)), "\"auto\"", "sources per window"),
     option("grid.order", choice(&["auto", "natural"], &["degree"]), "\"auto\"", "numbering inside the grid"),

@@ -289,9 +289,11 @@ pub struct GridSpec {
 pub enum EncodingSpec {
     /// Source and destination as u32, and the weight: 8, 12 or 16 bytes.
     Raw,
+    /// Pieces of rows, 16-bit sources and 8-bit steps or less: 1 to 3 bytes, and the weight.
+    Compact,
 }
 
-names!(EncodingSpec: Raw = "raw");
+names!(EncodingSpec: Raw = "raw", Compact = "compact");
 
 /// `[engine]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -52,6 +52,7 @@ pub struct Case {
     pub ssds: u32,
     /// Blocks kept in memory.
     pub pins: u64,
+    pub encoding: EncodingSpec,
 }
 
 impl Default for Case {
@@ -67,6 +68,7 @@ impl Default for Case {
             interleave: 2,
             ssds: 1,
             pins: 0,
+            encoding: EncodingSpec::Raw,
         }
     }
 }
@@ -86,7 +88,7 @@ impl World {
 
     pub fn grid(&self, case: &Case) -> Grid {
         let grid = GridSpec {
-            encoding: EncodingSpec::Raw,
+            encoding: case.encoding,
             columns: case.columns,
             source_window: Auto::Value(512),
             interleave: Auto::Auto,

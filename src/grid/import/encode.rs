@@ -1,20 +1,20 @@
 //! Third phase: buckets to chunks.
 //!
 //! A column is cut into *segments*: consecutive buckets whose edges can be sorted at once in a thread's share of
-//! memory. The bytes of every segment are known from its edges alone, so that its place is known before it is
-//! encoded, and threads take segments in turn, of the same column or of others. A segment begins a new chunk; the
-//! padding that costs is a few KiB in many MiB. A bucket too large for one sort is a segment of several sorted
-//! *pieces*. Sums are exact, so the order of segments and pieces matters to no result.
+//! memory; threads take segments in turn, of the same column or of others. The bytes of a raw segment are known from
+//! its edges alone, so that its place is known before it is encoded; a compact one is encoded into the memory that
+//! its sort has left free, and gets its place in its turn. A segment begins a new chunk; the padding that costs is a
+//! few KiB in many MiB. A bucket too large for one sort is a segment of several sorted *parts*. Sums are exact, so
+//! the order of segments and parts matters to no result.
 
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use std::fs::File;
 use std::path::PathBuf;
 
 use crate::dataset::Context;
-use crate::grid::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC, RawEdge, RawEdgeF32, RawEdgeF64};
+use crate::grid::chunk::{CHUNK, RawEdge, RawEdgeF64};
 use crate::grid::columns::Buckets;
 use crate::grid::digest::digest;
 use crate::grid::error::GridError;
@@ -24,10 +24,13 @@ use crate::progress::Unit;
 use crate::storage::buffer::{ALIGNMENT, AlignedBuffer};
 use crate::storage::stripe::Stripes;
 
+use super::cell::Cutter;
 use super::in_weight::Units;
-use super::plan::{EncodePlan, READ, RUN};
+use super::output::{Halt, Packer, Run};
+use super::plan::{EncodePlan, READ};
 use super::sort::{Keys, Record, sort};
 use super::spill::{Extent, Form, Spill};
+use super::turns::Turns;
 
 /// Consecutive buckets of one column that one thread encodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,13 +46,14 @@ pub(super) struct Segment {
 pub(super) struct Places {
     pub(super) columns: Vec<Column>,
     segments: Vec<Segment>,
-    /// Edges sorted at once: whole chunks, except at the end of a segment.
-    piece: u64,
+    /// Edges sorted at once: whole raw chunks, except at the end of a segment.
+    part: u64,
 }
 
 impl Places {
-    /// Places for columns, given as ranges of buckets with so many edges each.
+    /// Places for columns, given as ranges of buckets with so many edges each. Compact segments have none yet.
     pub(super) fn new(
+        encoding: Encoding,
         buckets: Buckets,
         counts: &[u64],
         columns: &[Range<usize>],
@@ -57,15 +61,17 @@ impl Places {
         plan: EncodePlan,
     ) -> Self {
         let per_chunk = weights.edges_per_chunk();
-        let piece = (plan.segment_edges / per_chunk).max(1) * per_chunk;
-        let mut places = Self { columns: Vec::with_capacity(columns.len()), segments: Vec::new(), piece };
+        let part = (plan.segment_edges / per_chunk).max(1) * per_chunk;
+        let mut places = Self { columns: Vec::with_capacity(columns.len()), segments: Vec::new(), part };
         let mut next_chunk = 0;
         for (range, column) in columns.iter().zip(0..) {
             let first_chunk = next_chunk;
-            for buckets in segments(buckets, counts, range.clone(), piece, plan.destinations) {
+            for buckets in segments(buckets, counts, range.clone(), part, plan.destinations) {
                 let edges = counts[buckets.clone()].iter().sum();
                 places.segments.push(Segment { column, buckets, edges, first_chunk: next_chunk });
-                next_chunk += edges_to_chunks(edges, per_chunk);
+                if encoding == Encoding::Raw {
+                    next_chunk += edges_to_chunks(edges, per_chunk);
+                }
             }
             let vertices = buckets.vertices_of(range);
             places.columns.push(Column {
@@ -79,9 +85,22 @@ impl Places {
         places
     }
 
-    /// Chunks of the whole grid.
-    pub(super) fn chunks(&self) -> u64 {
-        self.columns.last().map_or(0, |column| column.first_chunk + column.chunks)
+    /// The columns, where the segments took so many chunks each.
+    pub(super) fn settle(mut self, chunks: &[u64]) -> Vec<Column> {
+        for (segment, chunks) in self.segments.iter().zip(chunks) {
+            self.columns[segment.column as usize].chunks += chunks;
+        }
+        let mut next_chunk = 0;
+        for column in &mut self.columns {
+            column.first_chunk = next_chunk;
+            next_chunk += column.chunks;
+        }
+        self.columns
+    }
+
+    /// Segments of the whole grid.
+    pub(super) fn segments(&self) -> usize {
+        self.segments.len()
     }
 }
 
@@ -115,7 +134,9 @@ fn segments(
 pub(super) struct Encoder<'a> {
     pub(super) spill: &'a Spill,
     pub(super) buckets: Buckets,
+    pub(super) encoding: Encoding,
     pub(super) places: &'a Places,
+    pub(super) turns: Turns,
     pub(super) parts: Vec<(File, PathBuf)>,
     pub(super) stripes: Stripes,
     pub(super) grid_id: u64,
@@ -170,10 +191,14 @@ impl Encoder<'_> {
         let next = AtomicUsize::new(0);
         let totals = on_threads(plan.threads.min(segments.len()), context.interrupt, |_, stop| {
             let mut worker = Worker::<R>::new(self);
-            while let Some(segment) = segments.get(next.fetch_add(1, Ordering::Relaxed)) {
-                worker.encode(segment, &|| stop.raised(), context)?;
-                if stop.raised() {
-                    break;
+            let _guard = self.turns.guard();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(segment) = segments.get(number) else { break };
+                match worker.encode(number, segment, &|| stop.raised(), context) {
+                    Ok(()) => {}
+                    Err(Halt::Stopped) => break,
+                    Err(Halt::Failed(error)) => return Err(error),
                 }
             }
             Ok(worker.totals)
@@ -185,10 +210,10 @@ impl Encoder<'_> {
         Ok(totals)
     }
 
-    /// Edges of the longest piece.
-    fn longest_piece(&self) -> usize {
+    /// Edges of the longest part.
+    fn longest_part(&self) -> usize {
         let longest = self.places.segments.iter().map(|segment| segment.edges).max().unwrap_or(0);
-        longest.min(self.places.piece) as usize
+        longest.min(self.places.part) as usize
     }
 
     /// Destinations of the widest segment.
@@ -205,20 +230,21 @@ impl Encoder<'_> {
 struct Worker<'a, R> {
     encoder: &'a Encoder<'a>,
     units: Units,
-    /// Two buffers of [`Encoder::longest_piece`] records, between which the sort goes back and forth.
+    /// Two buffers of [`Encoder::longest_part`] records, between which the sort goes back and forth.
     records: AlignedBuffer,
     scratch: AlignedBuffer,
     in_weights: Vec<u64>,
     /// Bytes of extents in another form than R's.
     foreign: Vec<u8>,
     run: Run<'a>,
+    packer: Packer<'a>,
+    cutter: Cutter<R>,
     totals: Totals,
-    record: std::marker::PhantomData<R>,
 }
 
 impl<'a, R: Record> Worker<'a, R> {
     fn new(encoder: &'a Encoder<'a>) -> Self {
-        let bytes = (encoder.longest_piece() * size_of::<R>()).max(1).next_multiple_of(ALIGNMENT);
+        let bytes = (encoder.longest_part() * size_of::<R>()).max(CHUNK).next_multiple_of(ALIGNMENT);
         Self {
             encoder,
             units: Units::new(encoder.max_abs_weight),
@@ -227,36 +253,36 @@ impl<'a, R: Record> Worker<'a, R> {
             in_weights: vec![0; encoder.widest_segment()],
             foreign: Vec::new(),
             run: Run::new(encoder),
+            packer: Packer::new(encoder),
+            cutter: Cutter::new(),
             totals: Totals::default(),
-            record: std::marker::PhantomData,
         }
     }
 
     /// Encodes a segment, unless it is told to stop.
     fn encode(
         &mut self,
+        number: usize,
         segment: &Segment,
         stopped: &dyn Fn() -> bool,
         context: Context<'_>,
-    ) -> Result<(), GridError> {
+    ) -> Result<(), Halt> {
         let vertices = self.encoder.buckets.vertices_of(&segment.buckets);
         let width = (vertices.end - vertices.start) as usize;
         self.in_weights[..width].fill(0);
         self.run.start(segment.first_chunk);
-        let piece = self.encoder.places.piece.min(segment.edges) as usize;
-        let mut filled = 0;
+        self.packer.start(number, segment.column);
+        let part = self.encoder.places.part.min(segment.edges) as usize;
+        let (mut filled, mut left) = (0, segment.edges);
         for bucket in segment.buckets.clone() {
             for extent in self.encoder.spill.take(bucket) {
                 let mut skip = 0;
                 while skip < extent.records as usize {
-                    let count = (extent.records as usize - skip).min(piece - filled);
+                    let count = (extent.records as usize - skip).min(part - filled);
                     self.load(&extent, skip, filled, count)?;
-                    (skip, filled) = (skip + count, filled + count);
-                    if filled == piece {
-                        if stopped() {
-                            return Ok(());
-                        }
-                        self.encode_piece(segment, &vertices, filled)?;
+                    (skip, filled, left) = (skip + count, filled + count, left - count as u64);
+                    if filled == part && left > 0 {
+                        self.encode_part(segment, &vertices, filled, false, stopped)?;
                         context.progress.advance(filled as u64);
                         filled = 0;
                     }
@@ -264,7 +290,7 @@ impl<'a, R: Record> Worker<'a, R> {
                 self.encoder.spill.release(&extent);
             }
         }
-        self.encode_piece(segment, &vertices, filled)?;
+        self.encode_part(segment, &vertices, filled, true, stopped)?;
         context.progress.advance(filled as u64);
         self.run.write()?;
         let largest = self.in_weights[..width].iter().copied().max().unwrap_or(0);
@@ -296,13 +322,18 @@ impl<'a, R: Record> Worker<'a, R> {
         Ok(())
     }
 
-    /// Sorts the first `count` records and makes chunks of them.
-    fn encode_piece(
+    /// Sorts the first `count` records and makes chunks of them. `last` is the segment's last part.
+    fn encode_part(
         &mut self,
         segment: &Segment,
         vertices: &Range<u64>,
         count: usize,
-    ) -> Result<(), GridError> {
+        last: bool,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<(), Halt> {
+        if stopped() {
+            return Err(Halt::Stopped);
+        }
         let encoder = self.encoder;
         let keys = Keys {
             first: vertices.start as u32,
@@ -316,16 +347,31 @@ impl<'a, R: Record> Worker<'a, R> {
             std::mem::swap(&mut self.records, &mut self.scratch);
         }
         let records = &bytemuck::cast_slice::<u8, R>(&self.records)[..count];
-        for edges in records.chunks(encoder.weights.edges_per_chunk() as usize) {
-            let sum = self.totals.add(edges, encoder, self.units, keys.first, &mut self.in_weights)?;
-            self.run.push(segment.column, edges, sum)?;
+        match encoder.encoding {
+            Encoding::Raw => {
+                for edges in records.chunks(encoder.weights.edges_per_chunk() as usize) {
+                    let sum =
+                        self.totals.add(edges, encoder, self.units, keys.first, &mut self.in_weights)?;
+                    self.run.push(segment.column, edges, sum)?;
+                }
+            }
+            Encoding::Compact => {
+                let Self { scratch, packer, cutter, totals, units, in_weights, .. } = self;
+                let window = |edge: &R| u64::from(edge.source()) / keys.window;
+                for edges in records.chunk_by(|a, b| window(a) == window(b)) {
+                    let base = (window(&edges[0]) * keys.window) as u32;
+                    let account = |piece: &[R]| totals.add(piece, encoder, *units, keys.first, in_weights);
+                    packer.pack(edges, base, cutter, scratch, account, stopped)?;
+                }
+                packer.end(scratch, last, stopped)?;
+            }
         }
         Ok(())
     }
 }
 
 impl Totals {
-    /// Counts a chunk's edges, and returns the sum of their digests.
+    /// Counts edges, and returns the sum of their digests.
     fn add<R: Record>(
         &mut self,
         edges: &[R],
@@ -348,100 +394,5 @@ impl Totals {
         }
         self.digest = self.digest.wrapping_add(sum);
         Ok(sum)
-    }
-}
-
-/// Finished chunks that follow each other, gathered for large writes.
-struct Run<'a> {
-    encoder: &'a Encoder<'a>,
-    buffer: AlignedBuffer,
-    /// Bytes gathered.
-    len: usize,
-    /// Number of the first chunk in the buffer.
-    first_chunk: u64,
-}
-
-impl<'a> Run<'a> {
-    fn new(encoder: &'a Encoder<'a>) -> Self {
-        Self { encoder, buffer: AlignedBuffer::new(RUN), len: 0, first_chunk: 0 }
-    }
-
-    /// Goes on at another chunk; what was gathered is written already, or dropped with the import.
-    fn start(&mut self, first_chunk: u64) {
-        (self.first_chunk, self.len) = (first_chunk, 0);
-    }
-
-    fn push<R: Record>(&mut self, column: u32, edges: &[R], digest: u64) -> Result<(), GridError> {
-        if self.len == self.buffer.len() {
-            self.write()?;
-        }
-        let encoder = self.encoder;
-        let chunk = &mut self.buffer[self.len..self.len + CHUNK];
-        let (head, body) = chunk.split_at_mut(HEADER);
-        let payload = edges.len() * encoder.weights.edge_bytes();
-        let (stored, padding) = body.split_at_mut(payload);
-        let first = encoder.places.columns[column as usize].first_vertex as u32;
-        store(edges, first, encoder.weights, stored);
-        padding.fill(0);
-        let header = ChunkHeader {
-            magic: MAGIC,
-            encoding: Encoding::Raw as u16,
-            weight_bytes: encoder.weights.bytes() as u16,
-            grid_id: encoder.grid_id,
-            sequence: self.first_chunk + (self.len / CHUNK) as u64,
-            // With at most 2^32 vertices no source needs a base.
-            source_base: 0,
-            column,
-            edges: edges.len() as u32,
-            digest,
-            payload: payload as u32,
-            reserved: 0,
-            checksum: 0,
-        };
-        let header = ChunkHeader { checksum: header.checksum_over(stored), ..header };
-        head.copy_from_slice(bytemuck::bytes_of(&header));
-        self.len += CHUNK;
-        Ok(())
-    }
-
-    /// Writes what was gathered, stripe by stripe.
-    fn write(&mut self) -> Result<(), GridError> {
-        let stripes = self.encoder.stripes;
-        let mut position = self.first_chunk * CHUNK as u64;
-        let mut bytes = &self.buffer[..self.len];
-        while !bytes.is_empty() {
-            let (device, offset) = stripes.locate(position);
-            let len = bytes.len().min(stripes.rest_of_stripe(position) as usize);
-            let (now, later) = bytes.split_at(len);
-            let (file, path) = &self.encoder.parts[device];
-            file.write_all_at(now, offset).map_err(GridError::io("writing", path))?;
-            (position, bytes) = (position + len as u64, later);
-        }
-        self.first_chunk += (self.len / CHUNK) as u64;
-        self.len = 0;
-        Ok(())
-    }
-}
-
-/// Stores edges as the format wants them, destinations relative to the column.
-fn store<R: Record>(edges: &[R], first: u32, weights: WeightKind, bytes: &mut [u8]) {
-    match weights {
-        WeightKind::Unit => {
-            for (stored, edge) in bytemuck::cast_slice_mut(bytes).iter_mut().zip(edges) {
-                *stored = RawEdge { source: edge.source(), destination: edge.destination() - first };
-            }
-        }
-        WeightKind::F32 => {
-            for (stored, edge) in bytemuck::cast_slice_mut(bytes).iter_mut().zip(edges) {
-                let (source, destination) = (edge.source(), edge.destination() - first);
-                *stored = RawEdgeF32 { source, destination, weight: edge.weight() as f32 };
-            }
-        }
-        WeightKind::F64 => {
-            for (stored, edge) in bytemuck::cast_slice_mut(bytes).iter_mut().zip(edges) {
-                let (source, destination) = (edge.source(), edge.destination() - first);
-                *stored = RawEdgeF64 { source, destination, weight: edge.weight() };
-            }
-        }
     }
 }

@@ -5,14 +5,17 @@
 //! is written, last; whatever ends an import early removes what it made, and what a killed one leaves is removed
 //! by the next import or by [`super::gc`].
 
+mod cell;
 mod encode;
 mod ids;
 mod in_weight;
+mod output;
 mod partition;
 mod plan;
 mod sort;
 mod spill;
 mod survey;
+mod turns;
 
 use std::fs::File;
 use std::io::Read;
@@ -26,13 +29,13 @@ use crate::measure::clock::max_rss_bytes;
 use crate::storage::stripe::Stripes;
 
 use super::chunk::CHUNK;
-use super::columns::{self, AUTO_SOURCE_WINDOW, Buckets, ColumnRule, DEFAULT_LLC};
+use super::columns::{self, Buckets, ColumnRule, DEFAULT_LLC};
 use super::digest::dataset_checksum;
 use super::error::GridError;
 use super::files;
 use super::inventory::{drop_empty, erase};
 use super::lock::Lock;
-use super::manifest::{Encoding, FORMAT, Manifest};
+use super::manifest::{Column, Encoding, FORMAT, Manifest};
 use super::open::{Grid, open};
 use super::paths::{GridPaths, LayoutRequest, MANIFEST};
 
@@ -40,6 +43,7 @@ use encode::{Encoder, Places, Totals};
 use partition::Partition;
 use plan::Budget;
 pub(super) use plan::Limits;
+use turns::Turns;
 
 /// Imports a source as the layout that `request` asks for, and returns it.
 ///
@@ -176,10 +180,11 @@ impl Import<'_> {
         let graph = &self.budget.graph;
         let partition = partition::partition(survey, graph, buckets, scatter, dir, stage, self.context)?;
         self.check_count(partition.edges())?;
-        let source_window = source_window.or_else(|| AUTO_SOURCE_WINDOW).max(1);
+        let encoding = self.encoding();
+        let source_window = source_window.or_else(|| columns::auto_source_window(encoding)).max(1);
         let columns = columns::cut(buckets, &partition.counts, rule);
         let encoded = self.encode(vertices, &partition, &columns, source_window)?;
-        let Encoded { places, degrees, totals, grid_id, part_bytes } = encoded;
+        let Encoded { columns: laid_out, degrees, totals, grid_id, part_bytes } = encoded;
         let dangling = degrees.iter().filter(|degree| degree.load(Ordering::Relaxed) == 0).count() as u64;
         let bytes = degrees.iter().map(|degree| degree.load(Ordering::Relaxed).to_le_bytes());
         let degrees_checksum = files::write_numbers(&self.paths.degrees(), bytes)?;
@@ -189,7 +194,7 @@ impl Import<'_> {
             grid_id,
             dataset: self.request.dataset.to_owned(),
             fingerprint: self.request.fingerprint.to_owned(),
-            encoding: Encoding::Raw,
+            encoding,
             weights: partition.weights,
             source_window,
             ssds: self.request.storage.ssds,
@@ -202,7 +207,7 @@ impl Import<'_> {
             dataset_checksum: dataset_checksum(totals.digest, vertices),
             max_abs_weight: partition.max_abs_weight,
             max_in_weight: totals.max_in_weight,
-            columns: places.columns,
+            columns: laid_out,
             part_bytes,
             degrees_checksum,
             ids_checksum,
@@ -210,6 +215,10 @@ impl Import<'_> {
             import_max_rss_b: max_rss_bytes(),
             checksum: 0,
         })
+    }
+
+    fn encoding(&self) -> Encoding {
+        self.request.grid.encoding.into()
     }
 
     fn check_count(&self, found: u64) -> Result<(), GridError> {
@@ -232,17 +241,17 @@ impl Import<'_> {
         let Partition { buckets, ref spill, ref counts, weights, max_abs_weight } = *partition;
         let edge_bytes = if weights.bytes() == 0 { 8 } else { 16 };
         let plan = self.budget.encode(vertices, 1 << buckets.shift, spill.list_bytes(), edge_bytes)?;
-        let places = Places::new(buckets, counts, columns, weights, plan);
+        let encoding = self.encoding();
+        let places = Places::new(encoding, buckets, counts, columns, weights, plan);
         let stripes = Stripes::new(self.request.storage.ssds, self.request.storage.stripe);
-        let bytes = places.chunks() * CHUNK as u64;
-        let part_bytes: Vec<u64> =
-            (0..stripes.devices()).map(|device| stripes.on_device(device, bytes)).collect();
         let grid_id = random_number()?;
         let encoder = Encoder {
             spill,
             buckets,
+            encoding,
             places: &places,
-            parts: create_parts(&self.paths.parts, &part_bytes)?,
+            turns: Turns::new(places.segments()),
+            parts: create_parts(&self.paths.parts)?,
             stripes,
             grid_id,
             weights,
@@ -253,35 +262,34 @@ impl Import<'_> {
             degrees: (0..vertices).map(|_| AtomicU32::new(0)).collect(),
         };
         let totals = encoder.run(self.request.dataset, plan, self.context)?;
-        let Encoder { parts, degrees, .. } = encoder;
-        for (file, path) in parts {
-            file.sync_all().map_err(GridError::io("syncing", &path))?;
+        let Encoder { parts, degrees, turns, .. } = encoder;
+        let columns = if encoding == Encoding::Raw { places.columns } else { places.settle(&turns.chunks()) };
+        let chunks = columns.last().map_or(0, |column| column.first_chunk + column.chunks);
+        let part_bytes: Vec<u64> =
+            (0..stripes.devices()).map(|device| stripes.on_device(device, chunks * CHUNK as u64)).collect();
+        for ((file, path), &bytes) in parts.iter().zip(&part_bytes) {
+            file.set_len(bytes).map_err(GridError::io("writing", path))?;
+            file.sync_all().map_err(GridError::io("syncing", path))?;
             path.parent().map_or(Ok(()), files::sync_folder)?;
         }
-        Ok(Encoded { places, degrees, totals, grid_id, part_bytes })
+        Ok(Encoded { columns, degrees, totals, grid_id, part_bytes })
     }
 }
 
 /// What the third phase made.
 struct Encoded {
-    places: Places,
+    columns: Vec<Column>,
     degrees: Vec<AtomicU32>,
     totals: Totals,
     grid_id: u64,
     part_bytes: Vec<u64>,
 }
 
-/// Creates the devices' files at their full length.
-fn create_parts(paths: &[PathBuf], bytes: &[u64]) -> Result<Vec<(File, PathBuf)>, GridError> {
-    let create = |(path, &bytes): (&PathBuf, &u64)| {
-        let create = || {
-            let file = File::create(path)?;
-            file.set_len(bytes)?;
-            Ok(file)
-        };
-        Ok((create().map_err(GridError::io("creating", path))?, path.clone()))
-    };
-    paths.iter().zip(bytes).map(create).collect()
+/// Creates the devices' files.
+fn create_parts(paths: &[PathBuf]) -> Result<Vec<(File, PathBuf)>, GridError> {
+    let create =
+        |path: &PathBuf| Ok((File::create(path).map_err(GridError::io("creating", path))?, path.clone()));
+    paths.iter().map(create).collect()
 }
 
 fn random_number() -> Result<u64, GridError> {

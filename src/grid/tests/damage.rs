@@ -3,17 +3,21 @@
 use std::fs;
 
 use super::*;
-use crate::grid::chunk::{CHUNK, HEADER};
-use crate::grid::{BlockView, ChunkFault};
+use crate::grid::chunk::{CHUNK, ChunkHeader, HEADER, PAYLOAD};
+use crate::grid::{BlockView, ChunkFault, Edges};
 use crate::storage::buffer::AlignedBuffer;
 
 fn small(data: &Path) -> Grid {
+    small_as(data, EncodingSpec::Raw)
+}
+
+fn small_as(data: &Path, encoding: EncodingSpec) -> Grid {
     let pairs = [(900, 3), (3, 900), (5, 5), (3, 900), (1 << 40, 3), (77, 900), (900, 1 << 40)];
     let mut source = MemorySource::new(VertexSet::Seen, &pairs);
     source.weighted = true;
     source.edges[2].weight = 0.25;
     let mut setup = Setup::default();
-    setup.grid.columns = Auto::Value(2);
+    (setup.grid.columns, setup.grid.encoding) = (Auto::Value(2), encoding);
     (setup.storage.ssds, setup.storage.stripe) = (2, CHUNK as u64);
     setup.build(data, &source).unwrap()
 }
@@ -32,14 +36,19 @@ fn with_flipped_bytes(path: &Path, at: impl Iterator<Item = usize>, mut check: i
 
 #[test]
 fn every_flipped_byte_of_the_edges_is_found_and_located() {
-    let data = tempfile::tempdir().unwrap();
-    let grid = small(data.path());
-    verify(&grid).unwrap();
+    for encoding in [EncodingSpec::Raw, EncodingSpec::Compact] {
+        let data = tempfile::tempdir().unwrap();
+        every_flipped_byte_is_found(&small_as(data.path(), encoding));
+    }
+}
+
+fn every_flipped_byte_is_found(grid: &Grid) {
+    verify(grid).unwrap();
     for (device, part) in grid.paths.parts.iter().enumerate() {
         let len = fs::metadata(part).unwrap().len() as usize;
         assert_eq!(len, CHUNK);
         let bytes = (0..HEADER + 200).chain((HEADER + 200..len).step_by(61)).chain([len - 1]);
-        with_flipped_bytes(part, bytes, |at| match verify(&grid) {
+        with_flipped_bytes(part, bytes, |at| match verify(grid) {
             Err(GridError::Chunk { path, error }) => {
                 assert_eq!((&path, error.device, error.offset), (part, device, 0), "byte {at}");
                 assert_eq!((error.sequence, error.column), (device as u64, device as u32));
@@ -47,7 +56,7 @@ fn every_flipped_byte_of_the_edges_is_found_and_located() {
             other => panic!("byte {at} of device {device}: {other:?}"),
         });
     }
-    verify(&grid).unwrap();
+    verify(grid).unwrap();
 }
 
 #[test]
@@ -128,4 +137,86 @@ fn a_block_view_gives_the_chunks_of_a_request_and_stops_at_the_first_fault() {
     assert_eq!(cut.unwrap_err().fault, ChunkFault::Cut { found: CHUNK / 2 });
     let misaligned = BlockView::new(&file[CHUNK + 4..2 * CHUNK + 4], expect).next().unwrap();
     assert!(misaligned.is_err());
+}
+
+/// A graph whose one chunk has pieces of every shape, steps of both widths, and escapes.
+fn of_all_shapes(weighted: bool) -> MemorySource {
+    let mut pairs = Vec::new();
+    for row in 0..60_u64 {
+        let target = if row < 50 { row * 3 } else { row * 9000 };
+        for edge in 0..row * 3 {
+            // Runs, close and far sources in turn.
+            let gap = [1, 7, 300][(row % 3) as usize];
+            pairs.push((edge * gap % 60_000, target));
+        }
+        pairs.push((65_500 + row % 36, target));
+    }
+    let mut source = MemorySource::new(VertexSet::Given(600_000), &pairs);
+    if weighted {
+        source.weighted = true;
+        source.edges.iter_mut().zip(0..).for_each(|(edge, i)| edge.weight = f64::from(i % 9) / 3.0);
+    }
+    source
+}
+
+fn aligned(file: &[u8]) -> AlignedBuffer {
+    let mut block = AlignedBuffer::new(CHUNK);
+    block.copy_from_slice(&file[..CHUNK]);
+    block
+}
+
+/// What a damaged chunk with a right checksum may do: be refused, or give edges that are in range.
+fn refused_or_in_range(block: &mut [u8], grid: &Grid) -> bool {
+    let header: ChunkHeader = bytemuck::pod_read_unaligned(&block[..HEADER]);
+    let payload = (header.payload as usize).min(PAYLOAD);
+    let checksum = header.checksum_over(&block[HEADER..HEADER + payload]);
+    block[..HEADER].copy_from_slice(bytemuck::bytes_of(&ChunkHeader { checksum, ..header }));
+    let Some(Ok(chunk)) = BlockView::new(block, grid.expectation(0, 0, 0)).next() else { return true };
+    let vertices = grid.manifest.vertices;
+    let mut edges = 0;
+    chunk.for_each(|source, target, _| {
+        assert!(source < vertices && target < vertices);
+        edges += 1;
+    });
+    assert_eq!(edges, chunk.header.edges);
+    let Edges::Compact(cells) = chunk.edges else { panic!("a compact chunk") };
+    let term = |source: usize, _| {
+        assert!((source as u64) < vertices);
+        0.0
+    };
+    cells.iter().for_each(|cell| cell.add_up(&term, &mut |target, _| assert!((target as u64) < vertices)));
+    false
+}
+
+#[test]
+fn a_damaged_payload_with_a_right_checksum_is_refused_or_stays_in_range() {
+    for weighted in [false, true] {
+        let data = tempfile::tempdir().unwrap();
+        let setup = Setup {
+            grid: GridSpec {
+                encoding: EncodingSpec::Compact,
+                columns: Auto::Value(1),
+                ..Setup::default().grid
+            },
+            ..Setup::default()
+        };
+        let grid = setup.build(data.path(), &of_all_shapes(weighted)).unwrap();
+        let file = fs::read(&grid.paths.parts[0]).unwrap();
+        let mut block = aligned(&file);
+        let mut refused = 0;
+        let header: ChunkHeader = bytemuck::pod_read_unaligned(&file[..HEADER]);
+        let end = HEADER + header.payload as usize;
+        assert!(end > 2000 && !refused_or_in_range(&mut aligned(&file), &grid));
+        // Every byte of the first cell's head and some of all others, to the values that are likeliest to be wrong;
+        // in the header, the edges and the payload's length.
+        let places = (HEADER..HEADER + 80).chain((HEADER + 80..end).step_by(37)).chain(36..40).chain(48..52);
+        for at in places {
+            for value in [0, 1, 0x7f, 0x80, 0xff, file[at] ^ 1, file[at] ^ 0x10] {
+                block.copy_from_slice(&file[..CHUNK]);
+                block[at] = value;
+                refused += u32::from(refused_or_in_range(&mut block, &grid));
+            }
+        }
+        assert!(refused > 200, "{refused}");
+    }
 }

@@ -45,9 +45,11 @@ fn setups() -> impl Strategy<Value = Setup> {
     let limits = (1..6000_u64, 1..100_u64, prop::bool::ANY).prop_map(|(segment_edges, block, bitmap)| {
         Limits { segment_edges, block: block * 16, bitmap: if bitmap { 1 << 20 } else { 0 } }
     });
-    (columns, windows, 1..4_u32, 1..4_u64, 1..4_usize, limits).prop_map(
-        |(columns, source_window, ssds, stripe, threads, limits)| {
+    let encodings = prop::sample::select(vec![EncodingSpec::Raw, EncodingSpec::Compact]);
+    (columns, windows, encodings, 1..4_u32, 1..4_u64, 1..4_usize, limits).prop_map(
+        |(columns, source_window, encoding, ssds, stripe, threads, limits)| {
             let mut setup = Setup { threads, limits, ..Setup::default() };
+            setup.grid.encoding = encoding;
             (setup.grid.columns, setup.grid.source_window) = (columns, source_window);
             (setup.storage.ssds, setup.storage.stripe) = (ssds, stripe * 32 * 1024);
             setup

@@ -1,0 +1,178 @@
+//! The inner loops: one per shape, unrolled for its length, with one update per piece. The order in which the terms
+//! of a piece are added is that of the machine (four sums side by side), which is right because terms add up exactly
+//! (see [`crate::algorithm::exact`]).
+
+use super::{Cell, Section, Shape, Steps, Weights};
+
+/// A weight as stored; `()` is 1.
+trait Weight: Copy {
+    fn value(self) -> f64;
+}
+
+impl Weight for () {
+    fn value(self) -> f64 {
+        1.0
+    }
+}
+
+impl Weight for f32 {
+    fn value(self) -> f64 {
+        self.into()
+    }
+}
+
+impl Weight for f64 {
+    fn value(self) -> f64 {
+        self
+    }
+}
+
+impl Cell<'_> {
+    /// Calls `add(destination, sum)` for every piece, with the sum of `term(source, weight)` over its edges;
+    /// destinations are relative to the column.
+    #[inline]
+    pub fn add_up(&self, term: &impl Fn(usize, f64) -> f64, add: &mut impl FnMut(usize, f64)) {
+        let base = self.header.source_base as usize;
+        let first = self.header.first_destination as usize;
+        for section in self.sections() {
+            match section.weights {
+                Weights::Unit(weights) => section.add_up(first, weights, &|id, ()| term(base + id, 1.0), add),
+                Weights::F32(weights) => {
+                    section.add_up(first, weights, &|id, w| term(base + id, w.value()), add);
+                }
+                Weights::F64(weights) => {
+                    section.add_up(first, weights, &|id, w| term(base + id, w.value()), add);
+                }
+            }
+        }
+    }
+}
+
+impl Section<'_> {
+    #[inline]
+    fn add_up<W: Weight>(
+        &self,
+        first: usize,
+        weights: &[W],
+        term: &impl Fn(usize, W) -> f64,
+        add: &mut impl FnMut(usize, f64),
+    ) {
+        match self.steps {
+            Steps::Narrow(steps) => self.by_shape(first, steps, weights, term, add),
+            Steps::Wide(steps) => self.by_shape(first, steps, weights, term, add),
+        }
+    }
+
+    #[inline]
+    fn by_shape<S: Copy + Into<usize>, W: Weight>(
+        &self,
+        first: usize,
+        steps: &[S],
+        weights: &[W],
+        term: &impl Fn(usize, W) -> f64,
+        add: &mut impl FnMut(usize, f64),
+    ) {
+        match self.shape {
+            Shape::Wide(64) => self.wide::<64, _, _>(first, steps, weights, term, add),
+            Shape::Wide(32) => self.wide::<32, _, _>(first, steps, weights, term, add),
+            Shape::Wide(16) => self.wide::<16, _, _>(first, steps, weights, term, add),
+            Shape::Wide(8) => self.wide::<8, _, _>(first, steps, weights, term, add),
+            Shape::Wide(4) => self.wide::<4, _, _>(first, steps, weights, term, add),
+            Shape::Wide(2) => self.wide::<2, _, _>(first, steps, weights, term, add),
+            Shape::Wide(_) => self.wide::<1, _, _>(first, steps, weights, term, add),
+            Shape::Narrow(64) => self.narrow::<64, 63, _, _>(first, steps, weights, term, add),
+            Shape::Narrow(32) => self.narrow::<32, 31, _, _>(first, steps, weights, term, add),
+            Shape::Narrow(16) => self.narrow::<16, 15, _, _>(first, steps, weights, term, add),
+            Shape::Narrow(8) => self.narrow::<8, 7, _, _>(first, steps, weights, term, add),
+            Shape::Narrow(4) => self.narrow::<4, 3, _, _>(first, steps, weights, term, add),
+            Shape::Narrow(_) => self.narrow::<2, 1, _, _>(first, steps, weights, term, add),
+            Shape::Run => self.runs(first, steps, weights, term, add),
+        }
+    }
+
+    fn wide<const L: usize, S: Copy + Into<usize>, W: Weight>(
+        &self,
+        first: usize,
+        steps: &[S],
+        weights: &[W],
+        term: &impl Fn(usize, W) -> f64,
+        add: &mut impl FnMut(usize, f64),
+    ) {
+        let (sources, weights) = (self.halves.as_chunks::<L>().0, weights.as_chunks::<L>().0);
+        let mut target = first;
+        self.stretches(|pieces, before| {
+            target += before;
+            let sources = sources[pieces.clone()].iter().zip(&weights[pieces.clone()]);
+            for ((sources, weights), &step) in sources.zip(&steps[pieces]) {
+                target += step.into();
+                add(target, sum::<L>(|edge| term(sources[edge].into(), weights[edge])));
+            }
+        });
+    }
+
+    fn narrow<const L: usize, const GAPS: usize, S: Copy + Into<usize>, W: Weight>(
+        &self,
+        first: usize,
+        steps: &[S],
+        weights: &[W],
+        term: &impl Fn(usize, W) -> f64,
+        add: &mut impl FnMut(usize, f64),
+    ) {
+        let (gaps, weights) = (self.bytes.as_chunks::<GAPS>().0, weights.as_chunks::<L>().0);
+        let mut target = first;
+        self.stretches(|pieces, before| {
+            target += before;
+            let sources = self.halves[pieces.clone()].iter().zip(&gaps[pieces.clone()]);
+            for (((&source, gaps), weights), &step) in
+                sources.zip(&weights[pieces.clone()]).zip(&steps[pieces])
+            {
+                target += step.into();
+                let mut source = source;
+                let term = |edge: usize| {
+                    if edge > 0 {
+                        source = source.wrapping_add(gaps[edge - 1].into());
+                    }
+                    term(source.into(), weights[edge])
+                };
+                add(target, sum::<L>(term));
+            }
+        });
+    }
+
+    fn runs<S: Copy + Into<usize>, W: Weight>(
+        &self,
+        first: usize,
+        steps: &[S],
+        mut weights: &[W],
+        term: &impl Fn(usize, W) -> f64,
+        add: &mut impl FnMut(usize, f64),
+    ) {
+        let mut target = first;
+        self.stretches(|pieces, before| {
+            target += before;
+            let runs = self.halves[pieces.clone()].iter().zip(&self.bytes[pieces.clone()]);
+            for ((&source, &length), &step) in runs.zip(&steps[pieces]) {
+                target += step.into();
+                let (own, rest) = weights.split_at(length.into());
+                weights = rest;
+                let terms =
+                    own.iter().zip(usize::from(source)..).map(|(&weight, source)| term(source, weight));
+                add(target, terms.sum());
+            }
+        });
+    }
+}
+
+/// The sum of the terms number 0 to L - 1, asked for in that order.
+#[inline]
+fn sum<const L: usize>(mut term: impl FnMut(usize) -> f64) -> f64 {
+    if L < 4 {
+        let first = term(0);
+        return (1..L).fold(first, |sum, edge| sum + term(edge));
+    }
+    let mut sums = [term(0), term(1), term(2), term(3)];
+    for edge in 4..L {
+        sums[edge % 4] += term(edge);
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
+}
