@@ -6,7 +6,8 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{Case, World, kronecker};
-use ioc_grid::algorithm::verify::{Verdict, verify};
+use ioc_grid::algorithm::Verdict;
+use ioc_grid::algorithm::verify::verify;
 use ioc_grid::interrupt::Interrupt;
 use ioc_grid::job::spec::{
     AlgorithmSpec, Auto, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PagerankSpec,

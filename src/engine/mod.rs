@@ -37,7 +37,7 @@ pub use failure::EngineError;
 use crate::grid::{BlockView, Grid};
 use crate::interrupt::Interrupt;
 use crate::io::{IoEngine, Shaper, open_engine};
-use crate::job::spec::{IoSpec, ModelSpec};
+use crate::job::spec::ModelSpec;
 use crate::progress::Progress;
 use crate::storage::buffer::AlignedBuffer;
 use crate::storage::device::DeviceFiles;
@@ -97,7 +97,7 @@ impl<'a> Engine<'a> {
                     let served = serves(thread, threads, plan.devices).iter().filter(|&&s| s).count();
                     served * depth_of(plan, threads)
                 };
-                open(capacity).map_err(|source| EngineError::Engine { engine: io_name(plan.io), source })
+                open(capacity).map_err(|source| EngineError::Engine { engine: plan.io.name(), source })
             })
             .collect::<Result<Vec<_>, _>>()?;
         let mut blocks: Vec<_> = (0..plan.blocks).map(|_| AlignedBuffer::new(plan.block as usize)).collect();
@@ -141,7 +141,7 @@ impl<'a> Engine<'a> {
                     let mut reader = Reader {
                         exchange: &exchange,
                         io,
-                        engine: io_name(plan.io),
+                        engine: plan.io.name(),
                         serves: serves(thread as u32, plan.io_threads, plan.devices),
                         depth: depth_of(plan, plan.io_threads),
                         batch: plan.batch as usize,
@@ -229,7 +229,7 @@ impl<'a> Engine<'a> {
                         schedule: &schedule,
                         pins: &pins,
                         io: io.as_mut(),
-                        engine: io_name(plan.io),
+                        engine: plan.io.name(),
                         free,
                         read,
                         outstanding: &run.outstanding,
@@ -366,13 +366,6 @@ fn serves(thread: u32, threads: u32, devices: u32) -> Vec<bool> {
 /// Requests that one thread keeps outstanding per device: the depth, divided among the threads of a device.
 fn depth_of(plan: &Plan, threads: u32) -> usize {
     (plan.depth / threads.div_ceil(plan.devices.max(1)).max(1)).max(1) as usize
-}
-
-fn io_name(io: IoSpec) -> &'static str {
-    match io {
-        IoSpec::Libaio => "libaio",
-        IoSpec::Psync => "psync",
-    }
 }
 
 fn describe(files: &DeviceFiles, request: &Request, source: std::io::Error) -> EngineError {

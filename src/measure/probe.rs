@@ -13,6 +13,7 @@ use crate::io::{ReadRequest, open_engine};
 use crate::job::spec::IoSpec;
 use crate::storage::buffer::{ALIGNMENT, AlignedBuffer};
 use crate::storage::device::DeviceFiles;
+use crate::units::format_bytes;
 
 /// What was found out about one feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,9 +172,9 @@ impl fmt::Display for Probe {
         writeln!(f, "machine {}", machine.machine)?;
         writeln!(f, "  cpu             {}", or_unknown(machine.cpu_model.as_deref()))?;
         writeln!(f, "  cores           {}", or_unknown(machine.cores))?;
-        writeln!(f, "  L2 cache        {}", or_unknown(machine.l2_b.map(binary)))?;
-        writeln!(f, "  last cache      {}", or_unknown(machine.llc_b.map(binary)))?;
-        writeln!(f, "  memory          {}", or_unknown(machine.memory_total_b.map(binary)))?;
+        writeln!(f, "  L2 cache        {}", or_unknown(machine.l2_b.map(format_bytes)))?;
+        writeln!(f, "  last cache      {}", or_unknown(machine.llc_b.map(format_bytes)))?;
+        writeln!(f, "  memory          {}", or_unknown(machine.memory_total_b.map(format_bytes)))?;
         writeln!(f, "  kernel          {}", machine.kernel_release)?;
         writeln!(f, "  io_uring        {}", self.io_uring)?;
         writeln!(f, "  counters        {}", self.counters)
@@ -182,16 +183,6 @@ impl fmt::Display for Probe {
 
 fn or_unknown(value: Option<impl fmt::Display>) -> String {
     value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
-}
-
-/// Bytes in the largest binary unit that they are at least one of.
-fn binary(bytes: u64) -> String {
-    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.iter().find(|(size, _)| bytes >= *size) {
-        Some((size, unit)) if bytes.is_multiple_of(*size) => format!("{} {unit}", bytes / size),
-        Some((size, unit)) => format!("{:.1} {unit}", bytes as f64 / *size as f64),
-        None => format!("{bytes} B"),
-    }
 }
 
 #[cfg(test)]
@@ -269,11 +260,5 @@ mod tests {
         assert!(matches!(counters(true, Some("2\n")), Finding::Yes(_)));
         assert!(matches!(counters(true, Some("4\n")), Finding::No(_)));
         assert!(matches!(counters(true, None), Finding::No(_)));
-    }
-
-    #[test]
-    fn bytes_are_shown_in_the_unit_people_say() {
-        let shown = [100, 1024, 1536, 32 << 20, 15_500_000_000].map(binary);
-        assert_eq!(shown, ["100 B", "1 KiB", "1.5 KiB", "32 MiB", "14.4 GiB"]);
     }
 }

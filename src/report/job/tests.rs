@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 
 use super::super::Digest;
-use super::super::file::AtomicFile;
 use super::*;
+use crate::atomic_file::AtomicFile;
 
 const REPORT: &str = "paper/fig1";
 
