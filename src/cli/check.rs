@@ -150,7 +150,10 @@ fn needs(data: &Path, run: &PlannedRun) -> String {
         Auto::Auto => None,
         Auto::Value(columns) => Some(columns),
     };
-    let memory = match Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores() as u32) {
+    let advice = layout::advice(data, spec);
+    let resolved =
+        Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores() as u32, advice.as_ref());
+    let memory = match resolved {
         Err(error) => format!("refused: {error}"),
         Ok(plan) => {
             let state = algorithm::state_bytes(&spec.algorithm, vertices);

@@ -173,7 +173,7 @@ impl Resolver<'_> {
         let io_threads = values.auto_u32("engine.io_threads")?;
         Ok(EngineSpec {
             model,
-            io: values.choice("engine.io", &[("libaio", IoSpec::Libaio), ("psync", IoSpec::Psync)])?,
+            io: values.choice("engine.io", &IoSpec::ALL.map(|io| (io.name(), io)))?,
             block_size: values.auto("engine.block_size")?,
             io_depth: values.auto_u32("engine.io_depth")?,
             io_batch: values.small("engine.io_batch")?,

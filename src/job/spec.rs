@@ -280,8 +280,24 @@ pub enum ModelSpec {
 pub enum IoSpec {
     /// `io_submit` / `io_getevents`.
     Libaio,
+    /// `io_uring_enter`, with registered files and buffers.
+    IoUring,
     /// Blocking `pread`.
     Psync,
+}
+
+impl IoSpec {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Libaio, Self::IoUring, Self::Psync];
+
+    /// Its name in job files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Libaio => "libaio",
+            Self::IoUring => "io_uring",
+            Self::Psync => "psync",
+        }
+    }
 }
 
 /// How a block's edges are added up.

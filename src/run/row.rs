@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use super::layout;
 use super::plan::{JobPlan, PlannedRun};
 use crate::algorithm::{Outcome, pagerank};
 use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
 use crate::grid::Grid;
 use crate::job::spec::{
-    AlgorithmSpec, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PrecisionSpec,
+    AlgorithmSpec, DanglingSpec, EncodingSpec, InitSpec, KernelSpec, ModelSpec, PrecisionSpec,
 };
 use crate::measure::environment::Environment;
 use crate::measure::{clock, disk};
@@ -24,7 +25,7 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
     row.algorithm = Some(name.to_owned());
     row.algorithm_params = some_text(&params);
     row.model = Some(model_name(spec.engine.model).to_owned());
-    row.io = Some(io_name(spec.engine.io).to_owned());
+    row.io = Some(spec.engine.io.name().to_owned());
     row.kernel = Some(kernel_name(spec.engine.kernel).to_owned());
     row.encoding = Some(
         match spec.grid.encoding {
@@ -45,16 +46,15 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
 
 fn fill_machine(row: &mut Row, plan: &JobPlan, run: &PlannedRun) {
     let machine = Environment::current();
-    let folders = &run.spec.storage.devices;
-    let folders = if folders.is_empty() { std::slice::from_ref(&plan.data) } else { folders };
+    let folders = layout::folders(&plan.data, &run.spec);
     row.machine = Some(machine.machine);
     row.cpu_model = machine.cpu_model;
     row.cores = machine.cores.map(|cores| cores as u64);
     row.llc_b = machine.llc_b;
     row.memory_total_b = machine.memory_total_b;
     row.kernel_release = some_text(&machine.kernel_release);
-    row.filesystem = disk::of_all(folders, disk::filesystem);
-    row.disk_model = disk::of_all(folders, disk::disk_model);
+    row.filesystem = disk::of_all(&folders, disk::filesystem);
+    row.disk_model = disk::of_all(&folders, disk::disk_model);
     row.ioc_version = Some(machine.ioc_version.to_owned());
     row.git_rev = machine.git_rev.map(ToOwned::to_owned);
     row.slurm_job = machine.slurm_job;
@@ -163,13 +163,6 @@ fn model_name(model: ModelSpec) -> &'static str {
     match model {
         ModelSpec::Ioc => "ioc",
         ModelSpec::Sync => "sync",
-    }
-}
-
-fn io_name(io: IoSpec) -> &'static str {
-    match io {
-        IoSpec::Libaio => "libaio",
-        IoSpec::Psync => "psync",
     }
 }
 
