@@ -6,11 +6,11 @@ use super::args::ProbeArgs;
 use super::progress::Console;
 use super::{Problem, exit, output};
 use crate::interrupt::Interrupt;
-use crate::io::io_uring;
 use crate::job::spec::IoSpec;
 use crate::measure::advice;
 use crate::measure::bandwidth::{BandwidthError, Effort, Scratch, Survey, survey};
 use crate::measure::probe;
+use crate::progress::Progress;
 use crate::units::{format_bytes, format_duration, parse_bytes};
 
 /// The least a file to read may have: a few of the largest blocks.
@@ -57,11 +57,9 @@ fn measure(
     args: &ProbeArgs,
     interrupt: &Interrupt,
 ) -> Result<Survey, BandwidthError> {
-    let refused = |io: &IoSpec| *io == IoSpec::IoUring && io_uring::available().is_err();
-    let engines: Vec<IoSpec> = IoSpec::ALL.into_iter().filter(|io| !refused(io)).collect();
     let effort = if args.quick { Effort::quick() } else { Effort::full() };
     if !args.quiet {
-        let (about, most) = effort.estimate(dirs.len(), &engines);
+        let (about, most) = effort.estimate(dirs.len(), &IoSpec::ALL);
         output::error(&format!(
             "writes {} to each directory, which leaves nothing behind, then reads for about {} (at most {})",
             format_bytes(size),
@@ -70,7 +68,21 @@ fn measure(
         ));
     }
     let progress = Console::new(args.quiet);
+    if let Some(load) = probe::load().filter(|&load| load > super::cores() as f64 / 2.0) {
+        progress.note(&format!(
+            "the machine is busy (load {load:.1} on {} cores), and the figures will be those of a busy machine",
+            super::cores()
+        ));
+    }
     let scratch = Scratch::write(dirs, size, interrupt, &progress)?;
+    let mut engines = IoSpec::ALL.to_vec();
+    engines.retain(|io| match scratch.offers(*io) {
+        Ok(()) => true,
+        Err(refusal) => {
+            progress.note(&format!("{} is left out: {refusal}", io.name()));
+            false
+        }
+    });
     survey(&scratch, &engines, &effort, interrupt, &progress)
 }
 

@@ -12,10 +12,10 @@ use crate::units::format_bytes;
 pub const PROCESS_BYTES: u64 = 12 << 20;
 
 /// Requests per device that `auto` keeps outstanding without a probe: what fills an SSD at the block size below.
-const AUTO_DEPTH: u32 = 8;
+pub(crate) const AUTO_DEPTH: u32 = 8;
 
 /// Bytes per request that `auto` asks for without a probe.
-const AUTO_BLOCK: u64 = 1 << 20;
+pub(crate) const AUTO_BLOCK: u64 = 1 << 20;
 
 /// Engine parameters with nothing left to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! What devices deliver by block size and requests outstanding, and what that costs of CPU: measured with the
 //! engines that will read the grids, past the page cache, on files written for the purpose.
 //!
-//! A rate counts what completes after the first completion, so that neither the start of the queue nor its end
-//! enters; short rates are taken several times, in turn with all others, and their median counts, so that a machine
-//! that drifts or is shared does so for all of them.
+//! Devices, and the limits that containers and clouds put on them, give credit for idling: the first hundred
+//! milliseconds may come at twice the rate that lasts. So each rate has a lead: large requests use the credit up
+//! while the queue fills, and only what completes after the lead counts, from the last completion in it to the last
+//! of all: whole requests, and no pause left out (a pause earns credit for what follows).
 
 mod choice;
 mod error;
@@ -11,6 +12,7 @@ mod scratch;
 mod survey;
 mod table;
 
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 pub use error::BandwidthError;
@@ -26,6 +28,13 @@ use crate::storage::buffer::AlignedBuffer;
 
 /// A rate is given so many times its time to show itself, on a device that is slow to answer.
 pub(crate) const PATIENCE: u32 = 3;
+
+/// So much of each rate does not count.
+const LEAD: Duration = Duration::from_millis(150);
+
+/// How the credit is used up, in the first half of the lead. In the second half these requests end.
+const LEAD_BLOCK: u64 = 1 << 20;
+const LEAD_DEPTH: u32 = 8;
 
 /// A device that has not answered for so long is stuck.
 const STUCK: Duration = Duration::from_secs(10);
@@ -64,7 +73,8 @@ impl Rate {
     }
 }
 
-/// Reads from some of the devices for about `time`. `None` where too little came in [`PATIENCE`] times that.
+/// Reads from some of the devices, after the lead for about `time`. `None` where too little came in [`PATIENCE`] times
+/// that, or where the kernel had no queue left at that moment.
 pub(crate) fn rate(
     scratch: &Scratch,
     devices: &[usize],
@@ -72,30 +82,51 @@ pub(crate) fn rate(
     time: Duration,
     interrupt: &Interrupt,
 ) -> Result<Option<Rate>, BandwidthError> {
-    let readers: Vec<_> = (0..setting.threads)
-        .map(|thread| Reader::prepare(scratch, devices, setting, thread))
-        .collect::<Result<_, _>>()?;
+    let depth = if setting.io == IoSpec::Psync { 1 } else { LEAD_DEPTH };
+    let lead = Setting { block: LEAD_BLOCK, depth, threads: 1, ..setting };
+    let own = (0..setting.threads).map(|thread| (setting, thread));
+    let readers = std::iter::once((lead, 0))
+        .chain(own)
+        .map(|(setting, thread)| Reader::prepare(scratch, devices, setting, thread))
+        .collect::<Result<Vec<_>, _>>();
+    let mut readers = match readers {
+        // Others on this machine have queues, too.
+        Err(BandwidthError::Engine { source, .. }) if source.kind() == ErrorKind::WouldBlock => {
+            return Ok(None);
+        }
+        readers => readers?.into_iter(),
+    };
+    let Some(lead) = readers.next() else { return Ok(None) };
     let windows = std::thread::scope(|scope| {
+        let lead = scope.spawn(move || lead.run(Duration::ZERO, LEAD / 2, interrupt));
         let threads: Vec<_> =
-            readers.into_iter().map(|reader| scope.spawn(move || reader.run(time, interrupt))).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect::<Result<Vec<_>, _>>()
+            readers.map(|reader| scope.spawn(move || reader.run(LEAD, time, interrupt))).collect();
+        let windows: Result<Vec<_>, _> = threads.into_iter().map(joined).collect();
+        joined(lead).and(windows)
     })?;
     Ok(total(&windows))
+}
+
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// What one thread read in its time.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    /// Since its first completion.
+    /// Since the last completion of the lead.
     since: Instant,
     cpu_then: Duration,
     /// Of the last completion.
     until: Instant,
     bytes: u64,
     cpu: Duration,
+}
+
+impl Window {
+    fn start(now: Instant) -> Self {
+        Self { since: now, cpu_then: thread_cpu(), until: now, bytes: 0, cpu: Duration::ZERO }
+    }
 }
 
 fn total(windows: &[Option<Window>]) -> Option<Rate> {
@@ -156,33 +187,32 @@ impl<'a> Reader<'a> {
         ReadRequest { device, offset: self.scratch.next(device, block), len: block as usize, buffer, tag: 0 }
     }
 
-    fn run(mut self, time: Duration, interrupt: &Interrupt) -> Result<Option<Window>, BandwidthError> {
+    /// Reads for `time` after `lead`.
+    fn run(
+        mut self,
+        lead: Duration,
+        time: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Window>, BandwidthError> {
         let started = Instant::now();
         let mut window: Option<Window> = None;
         let mut completions = Vec::new();
         loop {
             self.step(&mut completions)?;
             let now = Instant::now();
-            if !completions.is_empty() {
-                window = Some(match window {
-                    None => Window {
-                        since: now,
-                        cpu_then: thread_cpu(),
-                        until: now,
-                        bytes: 0,
-                        cpu: Duration::ZERO,
-                    },
-                    Some(window) => {
-                        let bytes = window.bytes + completions.len() as u64 * self.setting.block;
-                        Window { until: now, bytes, ..window }
-                    }
-                });
-            }
+            let bytes = completions.len() as u64 * self.setting.block;
+            window = match window {
+                window if bytes == 0 => window,
+                Some(window) if now >= started + lead => {
+                    Some(Window { until: now, bytes: window.bytes + bytes, ..window })
+                }
+                _ => Some(Window::start(now)),
+            };
             if interrupt.raised() {
                 return Err(BandwidthError::Interrupted);
             }
-            let seen = window.is_some_and(|window| window.bytes >= 2 * self.outstanding);
-            if now - started >= time * if seen { 1 } else { PATIENCE } {
+            let enough = window.is_some_and(|window| window.bytes >= self.outstanding);
+            if now - started >= lead + time * if enough { 1 } else { PATIENCE } {
                 break;
             }
             for completion in completions.drain(..) {

@@ -82,6 +82,11 @@ pub fn machine() -> Machine {
     }
 }
 
+/// Threads that ran or wanted to, on the mean over the last minute. `None` where the system does not tell.
+pub fn load() -> Option<f64> {
+    read("/proc/loadavg")?.split_ascii_whitespace().next()?.parse().ok()
+}
+
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }

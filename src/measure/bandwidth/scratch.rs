@@ -11,6 +11,8 @@ use rustix::fs::statvfs;
 
 use super::error::BandwidthError;
 use crate::interrupt::Interrupt;
+use crate::io::open_engine;
+use crate::job::spec::IoSpec;
 use crate::progress::{Progress, Unit};
 use crate::storage::device::DeviceFiles;
 
@@ -49,6 +51,14 @@ impl Scratch {
         let files = open(directories, &written)?;
         let asked = directories.iter().map(|_| AtomicU64::new(0)).collect();
         Ok(Self { directories: directories.to_vec(), files: Arc::new(files), size, asked })
+    }
+
+    /// Whether this kind of engine reads here.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn offers(&self, io: IoSpec) -> io::Result<()> {
+        open_engine(io, self.files(), 1, None).map(drop)
     }
 
     pub(super) fn files(&self) -> Arc<DeviceFiles> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::choice::{self, Choice};
 use super::error::BandwidthError;
 use super::scratch::Scratch;
-use super::{PATIENCE, Rate, Setting, rate};
+use super::{LEAD, PATIENCE, Rate, Setting, rate};
 use crate::interrupt::Interrupt;
 use crate::job::spec::IoSpec;
 use crate::measure::advice::Advice;
@@ -20,6 +20,12 @@ use crate::progress::{Progress, Unit};
 /// More bytes outstanding on a device than this are not tried: no device needs them, and buffers are memory.
 const MOST_OUTSTANDING: u64 = 32 << 20;
 
+/// What it takes to set up and end a measurement, about.
+const SET_UP: Duration = Duration::from_millis(30);
+
+/// Twice as many requests that bring less than this bring nothing.
+const GAIN: f64 = 0.02;
+
 /// How much is measured.
 #[derive(Debug, Clone)]
 pub struct Effort {
@@ -27,12 +33,11 @@ pub struct Effort {
     blocks: Vec<u64>,
     /// Requests outstanding, ascending.
     depths: Vec<u32>,
-    /// How often each is measured.
-    rounds: u32,
-    /// For so long, on one device.
+    /// For so long each, on one device.
     cell: Duration,
-    /// And so long, on all together.
+    /// And so long on all together, so many times.
     together: Duration,
+    rounds: u32,
 }
 
 impl Effort {
@@ -41,30 +46,33 @@ impl Effort {
         Self {
             blocks: (0..8).map(|power| (32 << 10) << power).collect(),
             depths: vec![1, 2, 4, 8, 16, 32],
+            cell: Duration::from_millis(250),
+            together: Duration::from_millis(350),
             rounds: 3,
-            cell: Duration::from_millis(60),
-            together: Duration::from_millis(250),
         }
     }
 
-    /// A third of the table, once.
+    /// A third of the table, and all devices together once.
     pub fn quick() -> Self {
         Self {
             blocks: vec![32 << 10, 128 << 10, 512 << 10, 1 << 20, 4 << 20],
             depths: vec![1, 4, 16],
+            cell: Duration::from_millis(150),
+            together: Duration::from_millis(350),
             rounds: 1,
-            cell: Duration::from_millis(100),
-            together: Duration::from_millis(200),
         }
     }
 
-    /// How long reading takes with these engines, about, and at most: a setting gets more time where little comes.
+    /// How long reading takes with these engines, at most, unless a device is slow to answer, and where all are.
     pub fn estimate(&self, devices: usize, engines: &[IoSpec]) -> (Duration, Duration) {
         let cells: usize = engines.iter().map(|&io| self.cells(io).len()).sum();
         let trials: usize =
             engines.iter().map(|&io| choice::MOST_CANDIDATES * threads(io, devices as u32).len()).sum();
-        let about = (self.cell * (cells * devices) as u32 + self.together * trials as u32) * self.rounds;
-        (about, about * PATIENCE)
+        let with = |patience| {
+            let each = |time| LEAD + SET_UP + time * patience;
+            each(self.cell) * (cells * devices) as u32 + each(self.together) * trials as u32 * self.rounds
+        };
+        (with(1), with(PATIENCE))
     }
 
     /// Block sizes and depths to try on one device.
@@ -91,7 +99,8 @@ fn threads(io: IoSpec, devices: u32) -> Vec<u32> {
 /// What one device delivered to one engine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// Block size, depth, and what came of it; what was too slow to show is left out.
+    /// Block size, depth, and what came of it. Depths beyond what brought more are left out, and so is what was too
+    /// slow to show.
     pub cells: Vec<(u64, u32, Rate)>,
 }
 
@@ -150,7 +159,7 @@ pub fn survey(
         .collect();
     for device in 0..scratch.directories().len() {
         progress.begin(&format!("reading {}", scratch.directory(device).display()), None, Unit::Bytes);
-        let tables = work.tables(device, engines);
+        let tables: Result<Vec<_>, _> = engines.iter().map(|&io| work.table(device, io)).collect();
         progress.end();
         for (engine, table) in found.iter_mut().zip(tables?) {
             engine.tables.push(table);
@@ -174,26 +183,26 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// One device: the table of each engine.
-    fn tables(&self, device: usize, engines: &[IoSpec]) -> Result<Vec<Table>, BandwidthError> {
+    /// One device: the table of each engine. In a row of the table, more requests are tried until they bring nothing.
+    fn table(&self, device: usize, io: IoSpec) -> Result<Table, BandwidthError> {
         let most = self.scratch.size() / 2;
-        let setting = |io, (block, depth)| Setting { io, block, depth, threads: 1 };
-        let settings: Vec<Setting> = engines
-            .iter()
-            .flat_map(|&io| self.effort.cells(io).into_iter().map(move |cell| setting(io, cell)))
-            .filter(|setting| setting.block * u64::from(setting.depth) <= most)
-            .collect();
-        // A device that has idled may start with a burst.
-        if let Some(&last) = settings.last() {
-            self.rate(&[device], last, self.effort.cell)?;
+        let mut table = Table::default();
+        for row in self.effort.cells(io).chunk_by(|a, b| a.0 == b.0) {
+            let mut in_vain = 0;
+            let mut best = 0.0;
+            for &(block, depth) in row.iter().filter(|(block, depth)| block * u64::from(*depth) <= most) {
+                let setting = Setting { io, block, depth, threads: 1 };
+                let Some(rate) = self.rate(&[device], setting, self.effort.cell)? else { continue };
+                table.cells.push((block, depth, rate));
+                in_vain = if rate.bytes_per_s > best * (1.0 + GAIN) { 0 } else { in_vain + 1 };
+                best = rate.bytes_per_s.max(best);
+                // One may be an accident.
+                if in_vain == 2 {
+                    break;
+                }
+            }
         }
-        let rates = self.rounds(&[device], &settings, self.effort.cell)?;
-        let of_engine = |io| {
-            let own = settings.iter().zip(&rates).filter(|(setting, _)| setting.io == io);
-            let cells = own.filter_map(|(setting, rate)| Some((setting.block, setting.depth, (*rate)?)));
-            Table { cells: cells.collect() }
-        };
-        Ok(engines.iter().map(|&io| of_engine(io)).collect())
+        Ok(table)
     }
 
     /// All devices together: for each engine the settings that its tables suggest.
@@ -207,28 +216,19 @@ impl Work<'_> {
                 }
             }
         }
-        let rates = self.rounds(&devices, &settings, self.effort.together)?;
+        let mut samples = vec![Vec::new(); settings.len()];
+        // In rounds, so that a machine that drifts or is shared does so for all of them.
+        for _ in 0..self.effort.rounds {
+            for (setting, samples) in settings.iter().zip(&mut samples) {
+                samples.extend(self.rate(&devices, *setting, self.effort.together)?);
+            }
+        }
+        let rates: Vec<_> = samples.iter_mut().map(|samples| median(samples)).collect();
         let of_engine = |io| {
             let own = settings.iter().zip(&rates).filter(|(setting, _)| setting.io == io);
             own.filter_map(|(setting, rate)| Some((*setting, (*rate)?))).collect()
         };
         Ok(engines.iter().map(|engine| of_engine(engine.io)).collect())
-    }
-
-    /// The median of several rounds over all settings.
-    fn rounds(
-        &self,
-        devices: &[usize],
-        settings: &[Setting],
-        time: Duration,
-    ) -> Result<Vec<Option<Rate>>, BandwidthError> {
-        let mut samples = vec![Vec::new(); settings.len()];
-        for _ in 0..self.effort.rounds {
-            for (setting, samples) in settings.iter().zip(&mut samples) {
-                samples.extend(self.rate(devices, *setting, time)?);
-            }
-        }
-        Ok(samples.iter_mut().map(|samples| median(samples)).collect())
     }
 
     fn rate(

@@ -17,7 +17,11 @@ const WORTH: f64 = 0.2;
 impl Display for Survey {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for (device, directory) in self.directories.iter().enumerate() {
-            writeln!(f, "{}: MB/s by bytes per request and requests outstanding", directory.display())?;
+            writeln!(
+                f,
+                "{}: MB/s by bytes per request and requests outstanding, until more bring nothing",
+                directory.display()
+            )?;
             let mut shown: Vec<(&EngineSurvey, &Table)> = Vec::new();
             for engine in &self.engines {
                 let table = &engine.tables[device];
@@ -108,14 +112,12 @@ fn write_table(f: &mut Formatter<'_>, io: IoSpec, table: &Table) -> fmt::Result 
     }
     writeln!(f)?;
     for block in blocks {
-        write!(f, "{:>11}", format_bytes(block))?;
-        for &depth in &depths {
-            match table.get(block, depth) {
-                Some(rate) => write!(f, "{:>8.0}", rate.mb_per_s())?,
-                None => write!(f, "{:>8}", "-")?,
-            }
-        }
-        writeln!(f)?;
+        let cell = |&depth: &u32| match table.get(block, depth) {
+            Some(rate) => format!("{:>8.0}", rate.mb_per_s()),
+            None => " ".repeat(8),
+        };
+        let row: String = depths.iter().map(cell).collect();
+        writeln!(f, "{:>11}{}", format_bytes(block), row.trim_end())?;
     }
     Ok(())
 }
@@ -185,10 +187,10 @@ mod tests {
     #[test]
     fn a_survey_reads_as_tables_and_ends_with_what_to_do() {
         insta::assert_snapshot!(survey(0.03), @r#"
-        /mnt/ssd0: MB/s by bytes per request and requests outstanding
+        /mnt/ssd0: MB/s by bytes per request and requests outstanding, until more bring nothing
           libaio          1       2
             128 KiB     310     440
-              1 MiB     420       -
+              1 MiB     420
           io_uring: as libaio, within 5 %
           psync           1
             128 KiB     250
