@@ -1,6 +1,8 @@
 //! What an edge costs once its chunk is in memory: checking and adding up, for each encoding. One thread; the grid's
 //! bytes, the contributions and the sums lie in memory, so the figures are those of the code and the caches.
 
+#![allow(missing_docs, reason = "the functions that criterion's macros make have none")]
+
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
