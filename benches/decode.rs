@@ -79,9 +79,9 @@ fn add_up(grid: &Grid, columns: &[AlignedBuffer], contributions: &[f32], sums: &
         for chunk in view {
             match chunk.expect("a sound chunk").edges {
                 Edges::Raw(RawEdges::Unit(edges)) => {
-                    edges.iter().for_each(|edge| {
+                    for edge in edges {
                         add(edge.destination as usize, term(edge.source as usize, 1.0));
-                    });
+                    }
                 }
                 Edges::Raw(_) => unreachable!("the graph has no weights"),
                 Edges::Compact(cells) => cells.iter().for_each(|cell| cell.add_up(&term, &mut add)),

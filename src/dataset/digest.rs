@@ -38,6 +38,8 @@ struct Cache {
 struct Entry {
     len: u64,
     modified: (i64, i64),
+    changed: (i64, i64),
+    inode: u64,
     sha256: String,
 }
 
@@ -115,7 +117,9 @@ fn load(cache_dir: &Path) -> Option<Cache> {
 
 fn cached(cache_dir: &Path, key: &str, stamp: Stamp) -> Option<String> {
     let entry = load(cache_dir)?.files.remove(key)?;
-    let valid = entry.len == stamp.len && entry.modified == stamp.modified && is_sha256(&entry.sha256);
+    let known =
+        Stamp { len: entry.len, modified: entry.modified, changed: entry.changed, inode: entry.inode };
+    let valid = known == stamp && is_sha256(&entry.sha256);
     valid.then_some(entry.sha256)
 }
 
@@ -123,7 +127,8 @@ fn cached(cache_dir: &Path, key: &str, stamp: Stamp) -> Option<String> {
 /// entry, and computes it again another time.
 fn remember(cache_dir: &Path, key: &str, stamp: Stamp, digest: &str) -> io::Result<()> {
     let mut cache = load(cache_dir).unwrap_or_default();
-    let entry = Entry { len: stamp.len, modified: stamp.modified, sha256: digest.to_owned() };
+    let Stamp { len, modified, changed, inode } = stamp;
+    let entry = Entry { len, modified, changed, inode, sha256: digest.to_owned() };
     cache.files.insert(key.to_owned(), entry);
     Ok(atomic_file::replace(&cache_dir.join(CACHE), &serde_json::to_vec_pretty(&cache)?)?)
 }

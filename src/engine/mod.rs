@@ -139,6 +139,7 @@ impl<'a> Engine<'a> {
         let io_threads = readers.len();
         let mut accounts = vec![((), ComputeAccount::default()); plan.compute_threads as usize];
         let (passes, runtime, io, read) = scope(|scope| {
+            let _wakes = OnPanic(&wake);
             let started = Instant::now();
             let readers: Vec<_> = readers
                 .into_iter()
@@ -269,6 +270,18 @@ struct Rounds<'a, S> {
     thread: &'a ThreadBody<'a, S>,
 }
 
+/// Wakes all threads where the one that drives the passes panics (the system grants no more threads, say): its scope
+/// joins the others before it lets the panic on, and they would wait for ever.
+struct OnPanic<'a>(&'a (dyn Fn() + Sync));
+
+impl Drop for OnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)();
+        }
+    }
+}
+
 /// What all threads of a run share.
 struct Run<'a> {
     setup: &'a Setup<'a>,
@@ -297,6 +310,7 @@ impl<'a> Run<'a> {
             let work = PassWork::new(&consumer, schedule.geometry());
             (rounds.begin)(done);
             scope(|scope| {
+                let _wakes = OnPanic(self.wake);
                 for (state, account) in threads.iter_mut() {
                     let (work, thread) = (&work, rounds.thread);
                     scope.spawn(move || {
