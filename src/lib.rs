@@ -6,6 +6,7 @@
 //! Nothing here prints: progress is passed in, errors are returned.
 
 pub mod algorithm;
+mod atomic_file;
 pub mod cli;
 pub mod cluster;
 pub mod dataset;

@@ -4,6 +4,8 @@
 //! 100,000 bytes, what is no whole number of bytes is an error, and so is an overflow. Formatting is exact
 //! where three decimals suffice (`1.5 MiB`) and has three significant digits otherwise (`97.7 KiB`).
 
+pub(crate) mod figures;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -227,6 +229,11 @@ pub fn format_count(count: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// `1 fault`, `2 faults`.
+pub(crate) fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A value in the largest unit that it reaches after rounding.

@@ -233,7 +233,7 @@ fn wrong_values() {
     "#);
     // Unknown value.
     assert_snapshot!(run_set("engine.io=libiao"), @r#"
-    error: `engine.io` must be "libaio" or "psync", found the string "libiao"
+    error: `engine.io` must be "libaio", "io_uring" or "psync", found the string "libiao"
      --> --set:1:11
       |
     1 | engine.io=libiao
@@ -352,17 +352,6 @@ fn wrong_structure() {
     9 | [algorithm.bfs]
       |            ^^^
       = help: use [algorithm.pagerank], [algorithm.spmv] or [algorithm.scan]
-
-    1 fault
-    "#);
-    // A key of a later version.
-    assert_snapshot!(run_set("engine.io=io_uring"), @r#"
-    error: `engine.io = io_uring` is not available in this version of ioc
-     --> --set:1:11
-      |
-    1 | engine.io=io_uring
-      |           ^^^^^^^^
-      = help: available: "libaio" or "psync"
 
     1 fault
     "#);

@@ -27,7 +27,7 @@ fn of_the_program() {
       check    Validate a whole batch and list its runs; runs nothing
       build    Import every layout that a batch needs
       dataset  List, import, verify and remove data sets and the grids built of them
-      probe    Show what this machine offers
+      probe    Show what this machine offers, measure its devices, and recommend how to read from them
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -223,15 +223,21 @@ fn of_dataset() {
 #[test]
 fn of_probe() {
     assert_snapshot!(help(&["probe"]), @r#"
-    Show what this machine offers
+    Show what this machine offers, measure its devices, and recommend how to read from them
 
-    Usage: ioc probe [DIR]...
+    Usage: ioc probe [OPTIONS] [DIR]...
 
     Arguments:
-      [DIR]...  Directories, one per device
+      [DIR]...  Directories, one per device; without any, the current one
 
     Options:
-      -h, --help  Print help
+          --size <SIZE>  Bytes of the file that is written to each directory, and read [default: "256
+                         MiB"]
+          --quick        Fewer block sizes and depths, each measured once
+          --data <DIR>   Where the result is kept for what is "auto" in [engine] [env: IOC_DATA=]
+                         [default: data]
+          --quiet        Say nothing but results and errors
+      -h, --help         Print help
     "#);
 }
 

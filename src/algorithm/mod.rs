@@ -7,7 +7,10 @@ pub mod scan;
 pub mod spmv;
 mod sums;
 mod vector;
+mod verdict;
 pub mod verify;
+
+pub use verdict::Verdict;
 
 use crate::engine::pass::Algorithm;
 use crate::grid::{Grid, GridError};

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::exact::{Quantum, Total, result_checksum};
 use super::sums::{ColumnSums, Sums, split};
-use super::verify::{Verdict, each_edge};
+use super::verdict::{Verdict, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
 use crate::grid::manifest::Column;

@@ -8,14 +8,13 @@ use std::sync::{Mutex, PoisonError};
 
 use super::exact::{Quantum, result_checksum};
 use super::sums::{ColumnSums, Sums, split};
+use super::verdict::{Verdict, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
 use crate::grid::manifest::{Column, Manifest};
 use crate::grid::{BlockView, ChunkError, Grid};
 use crate::interrupt::Interrupt;
 use crate::job::spec::SpmvSpec;
-
-use super::verify::{Verdict, each_edge};
 
 /// Bytes kept per vertex: x, the sum, y.
 pub const STATE_BYTES_PER_VERTEX: u64 = 24;

@@ -2,34 +2,14 @@
 //! order of the file, no blocks, no quantum), and every vertex is compared. Where the graph is too large for that,
 //! the invariants that a right result has are checked instead.
 
-use std::fmt;
-
-use super::{Outcome, pagerank, spmv};
-use crate::algorithm::SetupError;
-use crate::grid::{EdgeReader, Grid, GridError};
+use super::verdict::{Verdict, compare};
+use super::{Outcome, SetupError, pagerank, spmv};
+use crate::grid::Grid;
 use crate::interrupt::Interrupt;
 use crate::job::spec::AlgorithmSpec;
 
 /// Edges that a full recomputation goes through at most, over all its passes.
 pub const FULL_BELOW: u64 = 10_000_000;
-
-/// What verification found.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// Right, and how that was seen.
-    Passed(String),
-    /// Wrong, and what is.
-    Failed(String),
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Passed(how) => write!(f, "verified: {how}"),
-            Self::Failed(what) => write!(f, "verification failed: {what}"),
-        }
-    }
-}
 
 /// Verifies an outcome. `memory` is what the recomputation may hold.
 ///
@@ -65,22 +45,6 @@ pub fn verify(
     }
 }
 
-/// Visits `(source, destination, weight)` of every edge, with dense ids, one after the other.
-pub(crate) fn each_edge(
-    grid: &Grid,
-    interrupt: &Interrupt,
-    mut visit: impl FnMut(u64, u64, f64),
-) -> Result<(), SetupError> {
-    let mut reader = EdgeReader::new(grid)?;
-    while let Some(chunk) = reader.next_chunk()? {
-        if interrupt.raised() {
-            return Err(GridError::Interrupted.into());
-        }
-        chunk.for_each(&mut visit);
-    }
-    Ok(())
-}
-
 fn same_checksum(expected: u64, found: u64) -> Verdict {
     if expected == found {
         Verdict::Passed("the digests of all edges add up to the data set's checksum".to_owned())
@@ -90,26 +54,6 @@ fn same_checksum(expected: u64, found: u64) -> Verdict {
              edges are missing or doubled"
         ))
     }
-}
-
-/// Compares value by value, within what `allowed` says for a reference value.
-pub(crate) fn compare(reference: &[f64], values: &[f64], allowed: impl Fn(f64) -> f64) -> Verdict {
-    if reference.len() != values.len() {
-        return Verdict::Failed(format!("{} values for {} vertices", values.len(), reference.len()));
-    }
-    let mut largest = 0.0_f64;
-    for (vertex, (&expected, &found)) in reference.iter().zip(values).enumerate() {
-        let error = (expected - found).abs();
-        if error.is_nan() || error > allowed(expected) {
-            return Verdict::Failed(format!(
-                "vertex {vertex} (dense index) has {found:e}, but a recomputation by other means gives {expected:e}"
-            ));
-        }
-        if expected != 0.0 {
-            largest = largest.max(error / expected.abs());
-        }
-    }
-    Verdict::Passed(format!("recomputed by other means, largest relative difference {largest:.1e}"))
 }
 
 #[cfg(test)]

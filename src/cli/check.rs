@@ -11,11 +11,10 @@ use crate::engine::plan::Plan;
 use crate::grid::chunk::CHUNK;
 use crate::interrupt::Interrupt;
 use crate::job::Batch;
-use crate::job::fault::plural;
-use crate::job::spec::{AlgorithmSpec, Auto, RunSpec, SourceSpec};
+use crate::job::spec::{Auto, RunSpec, SourceSpec};
 use crate::run::layout;
 use crate::run::plan::PlannedRun;
-use crate::units::format_bytes;
+use crate::units::{format_bytes, plural};
 
 /// Checks the batch and lists its runs. What is missing here may be there where the batch is run, so that it is
 /// noted; what this machine is sure to refuse is an error.
@@ -68,7 +67,7 @@ fn differences(specs: &[&RunSpec]) -> Vec<String> {
         values.any(|value| Some(value) != first)
     });
     let describe = |(spec, run): (&&RunSpec, &BTreeMap<String, String>)| {
-        let name = [spec.variant.as_str(), algorithm_name(&spec.algorithm), &spec.dataset.name];
+        let name = [spec.variant.as_str(), spec.algorithm.name(), &spec.dataset.name];
         let name: Vec<&str> = name.into_iter().filter(|part| !part.is_empty()).collect();
         let values = keys.iter().filter_map(|key| run.get(*key).map(|value| format!(" {key}={value}")));
         name.join(" ") + &values.collect::<String>()
@@ -114,14 +113,6 @@ fn flatten(path: &str, value: &serde_json::Value, options: &mut BTreeMap<String,
     }
 }
 
-fn algorithm_name(algorithm: &AlgorithmSpec) -> &'static str {
-    match algorithm {
-        AlgorithmSpec::Scan(_) => "scan",
-        AlgorithmSpec::Pagerank(_) => "pagerank",
-        AlgorithmSpec::Spmv(_) => "spmv",
-    }
-}
-
 /// Vertices, bytes on disk: exact where the grid is built, otherwise from what the source says of itself.
 struct Size {
     vertices: u64,
@@ -152,17 +143,14 @@ fn needs(data: &Path, run: &PlannedRun) -> Result<String, EngineError> {
         Auto::Auto => None,
         Auto::Value(columns) => Some(columns),
     };
-    let plan = Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores() as u32)?;
+    let advice = layout::advice(data, spec);
+    let plan = Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores() as u32, advice.as_ref())?;
     let Some(Size { vertices, bytes, built }) = size(data, run) else {
         return Ok("(sizes are known after the import)".to_owned());
     };
     let state = algorithm::state_bytes(&spec.algorithm, vertices);
     plan.check_memory(state, spec.engine.memory)?;
-    let passes = match &spec.algorithm {
-        AlgorithmSpec::Scan(scan) => scan.iterations,
-        AlgorithmSpec::Pagerank(pagerank) => pagerank.iterations,
-        AlgorithmSpec::Spmv(spmv) => spmv.iterations,
-    };
+    let passes = spec.algorithm.iterations();
     let about = if built { "" } else { "about " };
     let (disk, reads) = (format_bytes(bytes), format_bytes(bytes.saturating_mul(passes)));
     let (memory, budget) = (format_bytes(plan.memory(state)), format_bytes(spec.engine.memory));

@@ -7,16 +7,15 @@ use super::args::{BatchArgs, BuildArgs, DatasetArgs, DatasetCommand};
 use super::progress::Console;
 use super::{Problem, batch, build, exit, output};
 use crate::dataset::Context;
-use crate::dataset::registry::{Registry, find_project};
 use crate::grid::manifest::Manifest;
 use crate::grid::{self, Grid, Layout};
 use crate::interrupt::Interrupt;
 use crate::job::JobSource;
-use crate::job::fault::plural;
+use crate::job::registry::{Registry, find_project};
 use crate::job::source::shown;
 use crate::job::spec::{DatasetSpec, SourceSpec};
 use crate::job::suggest::did_you_mean;
-use crate::units::{format_bytes, format_count};
+use crate::units::{format_bytes, format_count, plural};
 
 /// Does what the arguments say.
 pub(crate) fn dataset(args: &DatasetArgs, interrupt: &Interrupt) -> Result<u8, Problem> {

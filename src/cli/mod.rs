@@ -79,7 +79,7 @@ fn dispatch(cli: Cli, interrupt: &Interrupt) -> Result<u8, Problem> {
         Command::Check(args) => check::check(&args, interrupt),
         Command::Build(args) => build::build(&args, interrupt),
         Command::Dataset(args) => dataset::dataset(&args, interrupt),
-        Command::Probe(args) => probe::probe(&args),
+        Command::Probe(args) => probe::probe(&args, interrupt),
     }
 }
 
@@ -103,5 +103,5 @@ fn cores() -> usize {
 /// A child ends with its parent: nobody would read what it has to say.
 fn end_with_parent() {
     // Where the kernel refuses, the child merely runs to its end.
-    let _ = set_parent_process_death_signal(Some(Signal::TERM));
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }

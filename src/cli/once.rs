@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::args::{AlgorithmName, BatchArgs, OnceArgs, RunArgs};
@@ -16,6 +17,9 @@ use crate::report::{JobReport, Status, copy_values, values_path};
 pub(crate) fn once(args: &OnceArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
     if args.output.is_some() && args.algorithm == AlgorithmName::Scan {
         return Err(Problem::usage("error: a scan has no values to write; leave -o away"));
+    }
+    if args.output.as_deref().is_some_and(|output| is_same_file(output, &args.file)) {
+        return Err(Problem::usage("error: -o names the edge list itself; give the values another file"));
     }
     let text = job_text(args)?;
     // Where the values go to standard output, whatever reads them there must find nothing else.
@@ -55,6 +59,12 @@ pub(crate) fn once(args: &OnceArgs, interrupt: &Interrupt) -> Result<u8, Problem
         deliver(&values_of(report, &args.out)?, to)?;
     }
     Ok(done.code)
+}
+
+/// Whether two paths lead to one file, by whatever names.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
+    place(one).is_some_and(|one| Some(one) == place(other))
 }
 
 fn is_stdout(path: &Path) -> bool {

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::progress::{Progress, Unit};
-use crate::report::human;
 use crate::report::table::repetition;
 use crate::report::{Row, Status};
+use crate::units::figures;
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl Stage {
 
     fn summary(&self, elapsed: Duration) -> String {
         let seconds = elapsed.as_secs_f64();
-        let (name, time) = (&self.name, human::digits(seconds));
+        let (name, time) = (&self.name, figures::digits(seconds));
         if self.done == 0 {
             return format!("{name}: {time} s");
         }
@@ -149,15 +149,15 @@ impl Stage {
 
 fn amount(unit: Unit, done: u64) -> String {
     match unit {
-        Unit::Bytes => human::decimal(done as f64),
-        Unit::Edges => format!("{} edges", human::count(done as f64)),
+        Unit::Bytes => figures::decimal(done as f64),
+        Unit::Edges => format!("{} edges", figures::count(done as f64)),
     }
 }
 
 fn rate(unit: Unit, per_second: f64) -> String {
     match unit {
-        Unit::Bytes => format!("{} MB/s", human::digits(per_second / 1e6)),
-        Unit::Edges => format!("{} M edges/s", human::digits(per_second / 1e6)),
+        Unit::Bytes => format!("{} MB/s", figures::digits(per_second / 1e6)),
+        Unit::Edges => format!("{} M edges/s", figures::digits(per_second / 1e6)),
     }
 }
 
@@ -222,8 +222,8 @@ impl Display for StatusLine<'_> {
             let error = row.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
             return write!(f, "{}{error}", row.status.as_str());
         }
-        let time = row.runtime_s.map(|runtime| format!("{} s", human::digits(runtime.0)));
-        let rate = row.read_mb_per_s.map(|rate| format!("{} MB/s", human::digits(rate)));
+        let time = row.runtime_s.map(|runtime| format!("{} s", figures::digits(runtime.0)));
+        let rate = row.read_mb_per_s.map(|rate| format!("{} MB/s", figures::digits(rate)));
         let figures: Vec<String> = time.into_iter().chain(rate).collect();
         f.write_str(if figures.is_empty() { "ok" } else { "" })?;
         f.write_str(&figures.join(", "))

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::file::{SourceFile, Stamp};
 use super::{Context, DatasetError};
+use crate::atomic_file;
 use crate::progress::Unit;
 
 /// The cache's name in its directory.
@@ -37,6 +38,8 @@ struct Cache {
 struct Entry {
     len: u64,
     modified: (i64, i64),
+    changed: (i64, i64),
+    inode: u64,
     sha256: String,
 }
 
@@ -114,19 +117,18 @@ fn load(cache_dir: &Path) -> Option<Cache> {
 
 fn cached(cache_dir: &Path, key: &str, stamp: Stamp) -> Option<String> {
     let entry = load(cache_dir)?.files.remove(key)?;
-    let valid = entry.len == stamp.len && entry.modified == stamp.modified && is_sha256(&entry.sha256);
+    let known =
+        Stamp { len: entry.len, modified: entry.modified, changed: entry.changed, inode: entry.inode };
+    let valid = known == stamp && is_sha256(&entry.sha256);
     valid.then_some(entry.sha256)
 }
 
 /// Replaces the cache by one that knows this digest too. Of two processes that do so at once one loses its
-/// entry, and computes it again another time. No fsync: a cache lost in a crash is a cache that is not there.
+/// entry, and computes it again another time.
 fn remember(cache_dir: &Path, key: &str, stamp: Stamp, digest: &str) -> io::Result<()> {
-    std::fs::create_dir_all(cache_dir)?;
     let mut cache = load(cache_dir).unwrap_or_default();
-    let entry = Entry { len: stamp.len, modified: stamp.modified, sha256: digest.to_owned() };
+    let Stamp { len, modified, changed, inode } = stamp;
+    let entry = Entry { len, modified, changed, inode, sha256: digest.to_owned() };
     cache.files.insert(key.to_owned(), entry);
-    let mut file = tempfile::NamedTempFile::new_in(cache_dir)?;
-    file.write_all(&serde_json::to_vec_pretty(&cache)?)?;
-    file.persist(cache_dir.join(CACHE))?;
-    Ok(())
+    Ok(atomic_file::replace(&cache_dir.join(CACHE), &serde_json::to_vec_pretty(&cache)?)?)
 }

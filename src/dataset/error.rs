@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crate::job::fault::plural;
+use crate::units::plural;
 
 /// An error of a data set: whole sentences that name the file, the place, what was found and what to do.
 #[derive(Debug, thiserror::Error)]

@@ -23,11 +23,20 @@ pub(super) struct Stamp {
     pub(super) len: u64,
     /// Time of the last change: seconds and nanoseconds since 1970.
     pub(super) modified: (i64, i64),
+    /// Time of the last change of content, name or owner, which no program can set; and the file's own number. They
+    /// tell files apart that another file of the same age was moved over.
+    pub(super) changed: (i64, i64),
+    pub(super) inode: u64,
 }
 
 impl Stamp {
     fn of(metadata: &Metadata) -> Self {
-        Self { len: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) }
+        Self {
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            inode: metadata.ino(),
+        }
     }
 }
 

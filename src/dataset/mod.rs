@@ -21,7 +21,6 @@ pub mod kronecker;
 mod line;
 mod mirrored;
 mod quadrants;
-pub mod registry;
 mod text;
 mod workers;
 

@@ -37,7 +37,7 @@ pub use failure::EngineError;
 use crate::grid::{BlockView, Grid};
 use crate::interrupt::Interrupt;
 use crate::io::{IoEngine, Shaper, open_engine};
-use crate::job::spec::{IoSpec, ModelSpec};
+use crate::job::spec::ModelSpec;
 use crate::progress::Progress;
 use crate::storage::buffer::AlignedBuffer;
 use crate::storage::device::DeviceFiles;
@@ -89,7 +89,7 @@ impl<'a> Engine<'a> {
     ) -> Result<Self, EngineError> {
         let plan = &setup.plan;
         let threads = if plan.model == ModelSpec::Sync { plan.compute_threads } else { plan.io_threads };
-        let readers = (0..threads)
+        let mut readers = (0..threads)
             .map(|thread| {
                 let capacity = if plan.model == ModelSpec::Sync {
                     1
@@ -97,13 +97,19 @@ impl<'a> Engine<'a> {
                     let served = serves(thread, threads, plan.devices).iter().filter(|&&s| s).count();
                     served * depth_of(plan, threads)
                 };
-                open(capacity).map_err(|source| EngineError::Engine { engine: io_name(plan.io), source })
+                open(capacity).map_err(|source| EngineError::Engine { engine: plan.io.name(), source })
             })
             .collect::<Result<Vec<_>, _>>()?;
         let mut blocks: Vec<_> = (0..plan.blocks).map(|_| AlignedBuffer::new(plan.block as usize)).collect();
         // Touched now: the kernel hands out memory at the first write, and that is set-up, not run time.
         for block in &mut blocks {
             block.fill(0);
+        }
+        for reader in &mut readers {
+            if let Err(error) = reader.register(&blocks) {
+                setup.progress.note(&error.to_string());
+                break;
+            }
         }
         let geometry = Geometry::new(extents(setup.grid), plan.block, plan.interleave as usize, plan.pins);
         let pins = Pins::new(geometry.pins(), plan.block as usize);
@@ -133,6 +139,7 @@ impl<'a> Engine<'a> {
         let io_threads = readers.len();
         let mut accounts = vec![((), ComputeAccount::default()); plan.compute_threads as usize];
         let (passes, runtime, io, read) = scope(|scope| {
+            let _wakes = OnPanic(&wake);
             let started = Instant::now();
             let readers: Vec<_> = readers
                 .into_iter()
@@ -141,7 +148,7 @@ impl<'a> Engine<'a> {
                     let mut reader = Reader {
                         exchange: &exchange,
                         io,
-                        engine: io_name(plan.io),
+                        engine: plan.io.name(),
                         serves: serves(thread as u32, plan.io_threads, plan.devices),
                         depth: depth_of(plan, plan.io_threads),
                         batch: plan.batch as usize,
@@ -229,7 +236,7 @@ impl<'a> Engine<'a> {
                         schedule: &schedule,
                         pins: &pins,
                         io: io.as_mut(),
-                        engine: io_name(plan.io),
+                        engine: plan.io.name(),
                         free,
                         read,
                         outstanding: &run.outstanding,
@@ -263,6 +270,18 @@ struct Rounds<'a, S> {
     thread: &'a ThreadBody<'a, S>,
 }
 
+/// Wakes all threads where the one that drives the passes panics (the system grants no more threads, say): its scope
+/// joins the others before it lets the panic on, and they would wait for ever.
+struct OnPanic<'a>(&'a (dyn Fn() + Sync));
+
+impl Drop for OnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)();
+        }
+    }
+}
+
 /// What all threads of a run share.
 struct Run<'a> {
     setup: &'a Setup<'a>,
@@ -291,6 +310,7 @@ impl<'a> Run<'a> {
             let work = PassWork::new(&consumer, schedule.geometry());
             (rounds.begin)(done);
             scope(|scope| {
+                let _wakes = OnPanic(self.wake);
                 for (state, account) in threads.iter_mut() {
                     let (work, thread) = (&work, rounds.thread);
                     scope.spawn(move || {
@@ -358,21 +378,18 @@ fn extents(grid: &Grid) -> Vec<Vec<std::ops::Range<u64>>> {
 }
 
 /// Which devices a reading thread serves: every `threads`-th, or, where there are more threads than devices, one.
-fn serves(thread: u32, threads: u32, devices: u32) -> Vec<bool> {
+pub(crate) fn serves(thread: u32, threads: u32, devices: u32) -> Vec<bool> {
     let share = threads.min(devices).max(1);
     (0..devices).map(|device| device % share == thread % share).collect()
 }
 
-/// Requests that one thread keeps outstanding per device: the depth, divided among the threads of a device.
 fn depth_of(plan: &Plan, threads: u32) -> usize {
-    (plan.depth / threads.div_ceil(plan.devices.max(1)).max(1)).max(1) as usize
+    depth_per_thread(plan.depth, threads, plan.devices)
 }
 
-fn io_name(io: IoSpec) -> &'static str {
-    match io {
-        IoSpec::Libaio => "libaio",
-        IoSpec::Psync => "psync",
-    }
+/// Requests that one thread keeps outstanding per device: the depth, divided among the threads of a device.
+pub(crate) fn depth_per_thread(depth: u32, threads: u32, devices: u32) -> usize {
+    (depth / threads.div_ceil(devices.max(1)).max(1)).max(1) as usize
 }
 
 fn describe(files: &DeviceFiles, request: &Request, source: std::io::Error) -> EngineError {

@@ -5,8 +5,6 @@
 use bytemuck::{Pod, Zeroable};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::manifest::WeightKind;
-
 /// Bytes of a chunk, header included.
 pub const CHUNK: usize = 32 * 1024;
 /// Bytes of its header.
@@ -91,18 +89,6 @@ pub struct RawEdgeF64 {
     pub destination: u32,
     /// Weight.
     pub weight: f64,
-}
-
-impl WeightKind {
-    /// Bytes of a stored edge.
-    pub fn edge_bytes(self) -> usize {
-        size_of::<RawEdge>() + self.bytes()
-    }
-
-    /// Edges of a full chunk.
-    pub fn edges_per_chunk(self) -> u64 {
-        (PAYLOAD / self.edge_bytes()) as u64
-    }
 }
 
 const _: () = assert!(size_of::<RawEdge>() == 8 && size_of::<RawEdgeF32>() == 12);

@@ -1,4 +1,4 @@
-//! Small files that must be whole or absent, and streams with a checksum.
+//! Small files that must be whole or absent, with the grid's errors, and streams with a checksum.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -7,32 +7,22 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::error::GridError;
+use crate::atomic_file;
 
 /// Makes what happened to the entries of a folder (creation, rename, removal) survive a power cut.
 pub(super) fn sync_folder(folder: &Path) -> Result<(), GridError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(GridError::io("syncing", folder))
+    atomic_file::sync_folder(folder).map_err(|error| GridError::io("syncing", folder)(error.into()))
 }
 
-/// Replaces a file as a whole: temporary file beside it, fsync, rename, fsync of the folder. The caller holds the
-/// data set's lock, so that the temporary name is its own.
+/// Replaces a file as a whole.
 pub(super) fn replace(folder: &Path, name: &str, content: &[u8]) -> Result<(), GridError> {
-    let (path, temporary) = (folder.join(name), folder.join(format!("{name}.tmp")));
-    let write = || {
-        let mut file = File::create(&temporary)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, &path)
-    };
-    write().map_err(GridError::io("writing", &path))?;
-    sync_folder(folder)
+    let path = folder.join(name);
+    atomic_file::replace(&path, content).map_err(|error| GridError::io("writing", &path)(error.into()))
 }
 
 /// Creates a folder with its parents, durably.
 pub(super) fn create_folder(folder: &Path) -> Result<(), GridError> {
-    std::fs::create_dir_all(folder).map_err(GridError::io("creating", folder))?;
-    folder
-        .parent()
-        .map_or(Ok(()), |parent| if parent.as_os_str().is_empty() { Ok(()) } else { sync_folder(parent) })
+    atomic_file::create_folder(folder).map_err(|error| GridError::io("creating", folder)(error.into()))
 }
 
 /// Writes numbers, given as their little-endian bytes, to a synced file and returns its xxh3.

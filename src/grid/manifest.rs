@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::spec::EncodingSpec;
 use crate::storage::stripe::Stripes;
 
-use super::chunk::CHUNK;
+use super::chunk::{CHUNK, PAYLOAD, RawEdge};
 
 /// Version of the on-disk format; a grid of another version is built anew.
 pub const FORMAT: u32 = 1;
@@ -60,6 +60,16 @@ impl WeightKind {
             Self::F32 => 4,
             Self::F64 => 8,
         }
+    }
+
+    /// Bytes of a stored edge.
+    pub fn edge_bytes(self) -> usize {
+        size_of::<RawEdge>() + self.bytes()
+    }
+
+    /// Edges of a full chunk.
+    pub fn edges_per_chunk(self) -> u64 {
+        (PAYLOAD / self.edge_bytes()) as u64
     }
 }
 

@@ -8,11 +8,11 @@ use super::expand::{self, MOST_RUNS};
 use super::fault::{Fault, Faults};
 use super::file::JobFile;
 use super::layer::{Layer, Place};
+use super::registry::{self, Registry};
 use super::resolve::{Needed, Resolver};
 use super::source::{Source, SourceKind};
 use super::spec::RunSpec;
 use super::{suggest, tree};
-use crate::dataset::registry::{self, Registry};
 
 /// Where a job comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 //! Order: variants as written, then the shared axes (the first one slowest), then the algorithms, then the axes
 //! that belong to the algorithm alone. An axis whose option `--set` gives has collapsed to that value.
 
-use super::fault::{Fault, Faults, plural};
+use super::fault::{Fault, Faults};
 use super::file::{Axis, Exclude, JobFile, Variant};
 use super::layer::{Layer, Layers};
+use super::registry;
 use super::source::Origin;
-use crate::dataset::registry;
+use crate::units::format_count;
 
 /// More runs than any batch can mean: beyond it a matrix is a mistake.
 pub(crate) const MOST_RUNS: u64 = 100_000;
@@ -86,10 +87,10 @@ fn check(job: &JobFile, crossings: &[Crossing<'_>], faults: &mut Faults) -> bool
     }
     let count = crossings.iter().try_fold(0_u64, |sum, crossing| sum.checked_add(crossing.count()?));
     if count.is_none_or(|count| count > MOST_RUNS) {
-        let count = count.map_or("more than 2^64 runs".into(), |count| plural_count(count, "run"));
+        let count = count.map_or("more than 2^64".into(), format_count);
         let sizes: Vec<String> =
             job.axes.iter().map(|axis| format!("`{}` {}", axis.path, axis.values.len())).collect();
-        let message = format!("the matrix has {count}, more than {}", crate::units::format_count(MOST_RUNS));
+        let message = format!("the matrix has {count} runs, more than {}", format_count(MOST_RUNS));
         let help = format!("split the job, or shorten an axis; values per axis: {}", sizes.join(", "));
         let fault = Fault::new(message).help(help);
         faults.push(match job.axes.first() {
@@ -99,10 +100,6 @@ fn check(job: &JobFile, crossings: &[Crossing<'_>], faults: &mut Faults) -> bool
         return false;
     }
     !crossings.iter().all(|crossing| crossing.algorithms.is_empty())
-}
-
-fn plural_count(count: u64, noun: &str) -> String {
-    if count == 1 { plural(1, noun) } else { format!("{} {noun}s", crate::units::format_count(count)) }
 }
 
 /// All points of one variant.

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::source::{Origin, Source};
+use crate::units::plural;
 
 /// Whether something forbids to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,9 +274,4 @@ impl fmt::Display for Faults {
         write!(f, "{}", counts.join(" and "))?;
         if files.len() > 1 { write!(f, " in {} files", files.len()) } else { Ok(()) }
     }
-}
-
-/// `1 fault`, `2 faults`.
-pub(crate) fn plural(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

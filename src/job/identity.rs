@@ -58,9 +58,9 @@ impl Fields {
     // The parts are taken apart without `..`: whoever adds a field decides here whether it is identity.
 
     fn algorithm(&mut self, algorithm: &AlgorithmSpec) {
+        self.put("algorithm", algorithm.name());
         match algorithm {
             AlgorithmSpec::Scan(ScanSpec { iterations }) => {
-                self.put("algorithm", "scan");
                 self.put("algorithm.scan.iterations", iterations);
             }
             AlgorithmSpec::Pagerank(PagerankSpec {
@@ -71,7 +71,6 @@ impl Fields {
                 dangling,
                 init,
             }) => {
-                self.put("algorithm", "pagerank");
                 self.put("algorithm.pagerank.iterations", iterations);
                 self.put("algorithm.pagerank.tolerance", tolerance);
                 self.put("algorithm.pagerank.precision", precision);
@@ -80,7 +79,6 @@ impl Fields {
                 self.put("algorithm.pagerank.init", init);
             }
             AlgorithmSpec::Spmv(SpmvSpec { iterations, x }) => {
-                self.put("algorithm", "spmv");
                 self.put("algorithm.spmv.iterations", iterations);
                 self.put("algorithm.spmv.x", if x.is_some() { "file" } else { "ones" });
             }

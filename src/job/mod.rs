@@ -12,6 +12,7 @@ mod identity;
 pub(crate) mod layer;
 mod notes;
 pub mod options;
+pub mod registry;
 pub(crate) mod resolve;
 pub(crate) mod source;
 pub mod spec;

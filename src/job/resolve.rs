@@ -9,13 +9,13 @@ use super::expand::Point;
 use super::fault::{Fault, Faults};
 use super::file::JobFile;
 use super::layer::{Layers, Setting, Typed};
+use super::registry::{self, Registry};
 use super::source::Origin;
 use super::spec::{
     AlgorithmSpec, Auto, CacheSpec, DanglingSpec, EncodingSpec, EngineSpec, GridSpec, InitSpec, IoSpec,
     KernelSpec, MeasureSpec, ModelSpec, OrderSpec, OutputSpec, PagerankSpec, PrecisionSpec, RunSpec,
     ScanSpec, SpmvSpec, StorageSpec, VerifySpec,
 };
-use crate::dataset::registry::{self, Registry};
 use crate::grid::chunk::CHUNK;
 use crate::units::format_bytes;
 
@@ -75,7 +75,13 @@ impl Resolver<'_> {
             grid: grid?,
             engine: engine?,
             measure: measure?,
-            output: OutputSpec { values: values.choice("output.values", &[("csv", true), ("off", false)])? },
+            output: OutputSpec {
+                values: values.choice(
+                    "output.values",
+                    &[true, false],
+                    |csv| if csv { "csv" } else { "off" },
+                )?,
+            },
         })
     }
 
@@ -169,11 +175,11 @@ impl Resolver<'_> {
 
     fn engine(&mut self, values: &Values<'_>) -> Result<EngineSpec, Invalid> {
         self.check_buffer(values);
-        let model = values.choice("engine.model", &[("ioc", ModelSpec::Ioc), ("sync", ModelSpec::Sync)])?;
+        let model = values.choice("engine.model", &ModelSpec::ALL, ModelSpec::name)?;
         let io_threads = values.auto_u32("engine.io_threads")?;
         Ok(EngineSpec {
             model,
-            io: values.choice("engine.io", &[("libaio", IoSpec::Libaio), ("psync", IoSpec::Psync)])?,
+            io: values.choice("engine.io", &IoSpec::ALL, IoSpec::name)?,
             block_size: values.auto("engine.block_size")?,
             io_depth: values.auto_u32("engine.io_depth")?,
             io_batch: values.small("engine.io_batch")?,
@@ -182,9 +188,8 @@ impl Resolver<'_> {
             compute_threads: values.auto_u32("engine.compute_threads")?,
             buffer: values.count("engine.buffer")?,
             memory: values.count("engine.memory")?,
-            cache: values.choice("engine.cache", &[("auto", CacheSpec::Auto), ("off", CacheSpec::Off)])?,
-            kernel: values
-                .choice("engine.kernel", &[("owned", KernelSpec::Owned), ("atomic", KernelSpec::Atomic)])?,
+            cache: values.choice("engine.cache", &CacheSpec::ALL, CacheSpec::name)?,
+            kernel: values.choice("engine.kernel", &KernelSpec::ALL, KernelSpec::name)?,
         })
     }
 
@@ -226,23 +231,19 @@ fn pagerank(values: &Values<'_>) -> Result<PagerankSpec, Invalid> {
         None if tolerance.is_some() => PAGERANK_ITERATIONS_TO_TOLERANCE,
         None => PAGERANK_ITERATIONS,
     };
-    let precision = [("auto", PrecisionSpec::Auto), ("f32", PrecisionSpec::F32), ("f64", PrecisionSpec::F64)];
-    let dangling = [("spread", DanglingSpec::Spread), ("ignore", DanglingSpec::Ignore)];
-    let init = [("uniform", InitSpec::Uniform), ("one", InitSpec::One)];
     Ok(PagerankSpec {
         iterations,
         tolerance,
-        precision: values.choice("algorithm.pagerank.precision", &precision)?,
+        precision: values.choice("algorithm.pagerank.precision", &PrecisionSpec::ALL, PrecisionSpec::name)?,
         damping: values.real("algorithm.pagerank.damping")?,
-        dangling: values.choice("algorithm.pagerank.dangling", &dangling)?,
-        init: values.choice("algorithm.pagerank.init", &init)?,
+        dangling: values.choice("algorithm.pagerank.dangling", &DanglingSpec::ALL, DanglingSpec::name)?,
+        init: values.choice("algorithm.pagerank.init", &InitSpec::ALL, InitSpec::name)?,
     })
 }
 
 fn grid(values: &Values<'_>) -> Result<GridSpec, Invalid> {
     Ok(GridSpec {
-        encoding: values
-            .choice("grid.encoding", &[("raw", EncodingSpec::Raw), ("compact", EncodingSpec::Compact)])?,
+        encoding: values.choice("grid.encoding", &EncodingSpec::ALL, EncodingSpec::name)?,
         columns: values.auto_u32("grid.columns")?,
         source_window: values.auto("grid.source_window")?,
         interleave: values.auto_u32("grid.interleave")?,
@@ -250,8 +251,6 @@ fn grid(values: &Values<'_>) -> Result<GridSpec, Invalid> {
 }
 
 fn measure(values: &Values<'_>) -> Result<MeasureSpec, Invalid> {
-    let order = [("interleaved", OrderSpec::Interleaved), ("sequential", OrderSpec::Sequential)];
-    let verify = [("first", VerifySpec::First), ("all", VerifySpec::All), ("off", VerifySpec::Off)];
     let timeout = match values.setting("measure.timeout")?.value {
         Typed::Off => None,
         // Whole seconds, rounded up: never shorter than asked for.
@@ -261,9 +260,9 @@ fn measure(values: &Values<'_>) -> Result<MeasureSpec, Invalid> {
     Ok(MeasureSpec {
         repeat: values.small("measure.repeat")?,
         warmup: values.small("measure.warmup")?,
-        order: values.choice("measure.order", &order)?,
+        order: values.choice("measure.order", &OrderSpec::ALL, OrderSpec::name)?,
         timeout_s: timeout,
-        verify: values.choice("measure.verify", &verify)?,
+        verify: values.choice("measure.verify", &VerifySpec::ALL, VerifySpec::name)?,
     })
 }
 
@@ -342,10 +341,15 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// What a name stands for.
-    pub(crate) fn choice<T: Copy>(&self, path: &str, meanings: &[(&str, T)]) -> Result<T, Invalid> {
+    /// Which of `all` was chosen by name.
+    pub(crate) fn choice<T: Copy>(
+        &self,
+        path: &str,
+        all: &[T],
+        name: impl Fn(T) -> &'static str,
+    ) -> Result<T, Invalid> {
         let Typed::Choice(chosen) = self.setting(path)?.value else { return Err(Invalid) };
-        meanings.iter().find(|(name, _)| *name == chosen).map(|(_, meaning)| *meaning).ok_or(Invalid)
+        all.iter().copied().find(|&value| name(value) == chosen).ok_or(Invalid)
     }
 
     pub(crate) fn absolute(&self, path: &str) -> PathBuf {

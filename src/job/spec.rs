@@ -6,6 +6,23 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+/// Gives an option's values the names that job files, reports and messages write, in one place for all of them.
+macro_rules! names {
+    ($type:ident: $($value:ident = $name:literal),+ $(,)?) => {
+        impl $type {
+            /// Every one.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
+
+            /// Its name in job files and reports.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name),+
+                }
+            }
+        }
+    };
+}
+
 /// `"auto"` or a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -114,6 +131,13 @@ pub enum FormatSpec {
     GridgraphWeighted,
 }
 
+names!(FormatSpec:
+    Auto = "auto",
+    Snap = "snap",
+    Gridgraph = "gridgraph",
+    GridgraphWeighted = "gridgraph-weighted",
+);
+
 /// `weights = "auto" | "none"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -123,6 +147,8 @@ pub enum WeightsSpec {
     /// A weight column is ignored.
     None,
 }
+
+names!(WeightsSpec: Auto = "auto", None = "none");
 
 /// An algorithm with its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -134,6 +160,26 @@ pub enum AlgorithmSpec {
     Pagerank(PagerankSpec),
     /// y = A^T x over the arcs: `y[dst] += w * x[src]`.
     Spmv(SpmvSpec),
+}
+
+impl AlgorithmSpec {
+    /// Its name in job files and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Scan(_) => "scan",
+            Self::Pagerank(_) => "pagerank",
+            Self::Spmv(_) => "spmv",
+        }
+    }
+
+    /// Passes over the edges, at most.
+    pub fn iterations(&self) -> u64 {
+        match self {
+            Self::Scan(spec) => spec.iterations,
+            Self::Pagerank(spec) => spec.iterations,
+            Self::Spmv(spec) => spec.iterations,
+        }
+    }
 }
 
 /// `[algorithm.scan]`.
@@ -172,6 +218,8 @@ pub enum PrecisionSpec {
     F64,
 }
 
+names!(PrecisionSpec: Auto = "auto", F32 = "f32", F64 = "f64");
+
 /// Rank of dangling vertices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -182,6 +230,8 @@ pub enum DanglingSpec {
     Ignore,
 }
 
+names!(DanglingSpec: Spread = "spread", Ignore = "ignore");
+
 /// The start vector of PageRank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -191,6 +241,8 @@ pub enum InitSpec {
     /// 1 each; the base is 1 - d (GridGraph).
     One,
 }
+
+names!(InitSpec: Uniform = "uniform", One = "one");
 
 /// `[algorithm.spmv]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -241,6 +293,8 @@ pub enum EncodingSpec {
     Compact,
 }
 
+names!(EncodingSpec: Raw = "raw", Compact = "compact");
+
 /// `[engine]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineSpec {
@@ -278,15 +332,21 @@ pub enum ModelSpec {
     Sync,
 }
 
+names!(ModelSpec: Ioc = "ioc", Sync = "sync");
+
 /// How blocks are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IoSpec {
     /// `io_submit` / `io_getevents`.
     Libaio,
+    /// `io_uring_enter`, with registered files and buffers.
+    IoUring,
     /// Blocking `pread`.
     Psync,
 }
+
+names!(IoSpec: Libaio = "libaio", IoUring = "io_uring", Psync = "psync");
 
 /// What becomes of memory that the budget leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -298,6 +358,8 @@ pub enum CacheSpec {
     Off,
 }
 
+names!(CacheSpec: Auto = "auto", Off = "off");
+
 /// How a block's edges are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -307,6 +369,8 @@ pub enum KernelSpec {
     /// Compare-and-swap per edge, as GridGraph.
     Atomic,
 }
+
+names!(KernelSpec: Owned = "owned", Atomic = "atomic");
 
 /// `[measure]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -333,6 +397,8 @@ pub enum OrderSpec {
     Sequential,
 }
 
+names!(OrderSpec: Interleaved = "interleaved", Sequential = "sequential");
+
 /// Which repetitions are verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -344,6 +410,8 @@ pub enum VerifySpec {
     /// None.
     Off,
 }
+
+names!(VerifySpec: First = "first", All = "all", Off = "off");
 
 /// `[output]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

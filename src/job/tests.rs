@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::options::Kind;
-use super::spec::{AlgorithmSpec, Auto, EngineSpec, IoSpec, ModelSpec, RunSpec, SourceSpec};
+use super::options::{self, Kind};
+use super::spec::{
+    AlgorithmSpec, Auto, CacheSpec, DanglingSpec, EncodingSpec, EngineSpec, FormatSpec, InitSpec, IoSpec,
+    KernelSpec, ModelSpec, OrderSpec, PrecisionSpec, RunSpec, SourceSpec, VerifySpec, WeightsSpec,
+};
 use super::{Batch, Faults, JobSource, LoadOptions, find_job_files, load_batch};
 
 mod faults;
@@ -29,26 +32,14 @@ fn engine(text: &str, sets: &[&str]) -> EngineSpec {
     runs(&format!("{BASE}[algorithm.scan]\n{text}"), sets).remove(0).engine
 }
 
-fn iterations(run: &RunSpec) -> u64 {
-    match &run.algorithm {
-        AlgorithmSpec::Scan(scan) => scan.iterations,
-        AlgorithmSpec::Pagerank(pagerank) => pagerank.iterations,
-        AlgorithmSpec::Spmv(spmv) => spmv.iterations,
-    }
-}
-
 /// `variant algorithm iterations ssds block`, to compare orders.
 fn line(run: &RunSpec) -> String {
-    let algorithm = match &run.algorithm {
-        AlgorithmSpec::Scan(_) => "scan",
-        AlgorithmSpec::Pagerank(_) => "pagerank",
-        AlgorithmSpec::Spmv(_) => "spmv",
-    };
+    let algorithm = run.algorithm.name();
     let block = match run.engine.block_size {
         Auto::Auto => "auto".into(),
         Auto::Value(bytes) => crate::units::format_bytes(bytes),
     };
-    format!("{} {algorithm} {} {} {block}", run.variant, iterations(run), run.storage.ssds)
+    format!("{} {algorithm} {} {} {block}", run.variant, run.algorithm.iterations(), run.storage.ssds)
 }
 
 #[test]
@@ -67,8 +58,30 @@ fn the_quickstart_job_is_valid_without_any_other_file() {
 }
 
 #[test]
+fn the_table_of_options_and_the_types_behind_it_offer_the_same_names() {
+    fn offered(path: &str) -> &'static [&'static str] {
+        match options::find(path).map(|option| option.kind) {
+            Some(Kind::Choice { names, .. }) => names,
+            _ => panic!("{path} is a choice"),
+        }
+    }
+    assert_eq!(offered("engine.model"), ModelSpec::ALL.map(ModelSpec::name));
+    assert_eq!(offered("engine.io"), IoSpec::ALL.map(IoSpec::name));
+    assert_eq!(offered("engine.cache"), CacheSpec::ALL.map(CacheSpec::name));
+    assert_eq!(offered("engine.kernel"), KernelSpec::ALL.map(KernelSpec::name));
+    assert_eq!(offered("grid.encoding"), EncodingSpec::ALL.map(EncodingSpec::name));
+    assert_eq!(offered("measure.order"), OrderSpec::ALL.map(OrderSpec::name));
+    assert_eq!(offered("measure.verify"), VerifySpec::ALL.map(VerifySpec::name));
+    assert_eq!(offered("dataset.format"), FormatSpec::ALL.map(FormatSpec::name));
+    assert_eq!(offered("dataset.weights"), WeightsSpec::ALL.map(WeightsSpec::name));
+    assert_eq!(offered("algorithm.pagerank.precision"), PrecisionSpec::ALL.map(PrecisionSpec::name));
+    assert_eq!(offered("algorithm.pagerank.dangling"), DanglingSpec::ALL.map(DanglingSpec::name));
+    assert_eq!(offered("algorithm.pagerank.init"), InitSpec::ALL.map(InitSpec::name));
+}
+
+#[test]
 fn every_entry_of_the_registry_of_this_project_is_valid_and_named_by_its_rule() {
-    let registry = crate::dataset::registry::Registry::open(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let registry = super::registry::Registry::open(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
     let names: Vec<&str> = registry.names().collect();
     assert_eq!(names, ["kron-16", "kron-20", "kron-21w", "kron-22", "kron-24"]);
     for name in names {
@@ -177,7 +190,8 @@ fn an_axis_that_set_decides_collapses_to_its_value() {
 
 #[test]
 fn iterations_default_to_500_with_a_tolerance_and_to_20_without() {
-    let job = |tail: &str| iterations(&runs(&format!("{BASE}[algorithm.pagerank]\n{tail}"), &[])[0]);
+    let job =
+        |tail: &str| runs(&format!("{BASE}[algorithm.pagerank]\n{tail}"), &[])[0].algorithm.iterations();
     assert_eq!(job(""), 20);
     assert_eq!(job("tolerance = 1e-9"), 500);
     assert_eq!(job("tolerance = \"off\""), 20);

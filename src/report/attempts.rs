@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::cell::Phase;
-use super::file::AtomicFile;
 use super::{ReportError, Row};
+use crate::atomic_file::AtomicFile;
 
 /// Which attempt at which repetition of which run. The order is a run's own: warm-ups, then measured repetitions,
 /// each by number and attempt.
@@ -101,7 +101,7 @@ pub fn write_attempt(out: &Path, report: &Path, row: &Row) -> Result<(), ReportE
     let mut file = AtomicFile::create(&path)?;
     file.write(Row::header().as_bytes())?;
     file.write(row.line().as_bytes())?;
-    file.commit_new()
+    Ok(file.commit_new()?)
 }
 
 /// An attempt as it lies on disk.

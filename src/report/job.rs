@@ -12,7 +12,8 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::attempts::{self, AttemptId, Stored};
 use super::cell::{Phase, Status};
-use super::{ReportError, Row, file};
+use super::{ReportError, Row};
+use crate::atomic_file;
 
 /// How long to wait for another process that rebuilds the same table: rebuilding takes milliseconds, so one that
 /// takes longer hangs, and the table is then written without it.
@@ -57,7 +58,7 @@ impl JobReport {
             damaged: BTreeSet::new(),
             notes: Vec::new(),
         };
-        file::remove_stale(&this.folder);
+        atomic_file::remove_stale(&this.folder);
         this.refresh()?;
         Ok(this)
     }
@@ -110,7 +111,7 @@ impl JobReport {
         for stored in self.attempts.values() {
             text.push_str(&stored.line);
         }
-        file::replace(&self.table, text.as_bytes())
+        Ok(atomic_file::replace(&self.table, text.as_bytes())?)
     }
 
     /// Takes up new attempts and forgets those that are gone.
@@ -178,7 +179,7 @@ impl JobReport {
         match fs::read(&self.table) {
             Ok(text) => {
                 let copy = self.table.file_name().map(|name| old.join(name)).unwrap_or_default();
-                file::replace(&copy, &text)?;
+                atomic_file::replace(&copy, &text)?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(ReportError::io("read", &self.table)(error)),
@@ -187,8 +188,8 @@ impl JobReport {
             let from = self.folder.join(name);
             fs::rename(&from, old.join(name)).map_err(ReportError::io("move", &from))?;
         }
-        file::sync_folder(&old)?;
-        file::sync_folder(&self.folder)?;
+        atomic_file::sync_folder(&old)?;
+        atomic_file::sync_folder(&self.folder)?;
         Ok(old)
     }
 }
@@ -236,7 +237,7 @@ fn new_folder(parent: &Path) -> Result<PathBuf, ReportError> {
         number += 1;
         folder = parent.join(format!("{time}-{number}"));
     }
-    file::sync_folder(parent)?;
+    atomic_file::sync_folder(parent)?;
     Ok(folder)
 }
 

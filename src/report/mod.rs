@@ -8,10 +8,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::atomic_file::FileError;
+
 mod attempts;
 mod cell;
-pub(crate) mod file;
-pub(crate) mod human;
 mod job;
 mod row;
 pub mod stats;
@@ -55,6 +55,16 @@ pub enum ReportError {
     /// An attempt is written once.
     #[error("the attempt {} exists already; continue with the next attempt number", .0.display())]
     Exists(PathBuf),
+}
+
+impl From<FileError> for ReportError {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Io { action, path, source } => Self::Io { action, path, source },
+            FileError::Special(path) => Self::Special(path),
+            FileError::Exists(path) => Self::Exists(path),
+        }
+    }
 }
 
 impl ReportError {

@@ -5,9 +5,10 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
+use super::Row;
 use super::cell::{Phase, Status};
 use super::stats::{Summary, median};
-use super::{Row, human};
+use crate::units::{figures, format_bytes};
 
 /// A parameter of a run, as shown.
 type Parameter = (&'static str, fn(&Row) -> Option<String>);
@@ -24,14 +25,14 @@ const PARAMETERS: [Parameter; 19] = [
     ("columns", |row| plain(row.columns)),
     ("order", |row| row.order.clone()),
     ("ssds", |row| plain(row.ssds)),
-    ("stripe", |row| row.stripe_b.map(human::binary)),
-    ("emulated MB/s", |row| row.emulated_mb_per_s.map(human::digits)),
-    ("block", |row| row.block_b.map(human::binary)),
+    ("stripe", |row| row.stripe_b.map(format_bytes)),
+    ("emulated MB/s", |row| row.emulated_mb_per_s.map(figures::digits)),
+    ("block", |row| row.block_b.map(format_bytes)),
     ("depth", |row| plain(row.io_depth)),
     ("I/O threads", |row| plain(row.io_threads)),
     ("threads", |row| plain(row.compute_threads)),
-    ("buffer", |row| row.buffer_b.map(human::binary)),
-    ("memory", |row| row.memory_b.map(human::binary)),
+    ("buffer", |row| row.buffer_b.map(format_bytes)),
+    ("memory", |row| row.memory_b.map(format_bytes)),
     ("cache", |row| row.cache.clone()),
 ];
 
@@ -235,18 +236,18 @@ fn measurements(runs: &[Run<'_>]) -> Vec<Shown> {
     };
     let mut columns = vec![
         column("status", true, 0, &|run| Some(run.status())),
-        column("runtime_s", false, 0, &|run| run.median(|row| Some(row.runtime_s?.0)).map(human::digits)),
+        column("runtime_s", false, 0, &|run| run.median(|row| Some(row.runtime_s?.0)).map(figures::digits)),
         column("min..max", true, 2, &|run| {
             let summary = run.summary(|row| Some(row.runtime_s?.0))?;
             let several = run.measured().nth(1).is_some();
-            several.then(|| format!("{}..{}", human::digits(summary.min), human::digits(summary.max)))
+            several.then(|| format!("{}..{}", figures::digits(summary.min), figures::digits(summary.max)))
         }),
-        column("edges/s", false, 0, &|run| run.median(|row| row.edges_per_s).map(human::count)),
-        column("MB/s", false, 1, &|run| run.median(|row| row.read_mb_per_s).map(human::digits)),
-        column("io_s", false, 4, &|run| run.median(|row| Some(row.io_s?.0)).map(human::digits)),
-        column("compute_s", false, 3, &|run| run.median(|row| Some(row.compute_s?.0)).map(human::digits)),
+        column("edges/s", false, 0, &|run| run.median(|row| row.edges_per_s).map(figures::count)),
+        column("MB/s", false, 1, &|run| run.median(|row| row.read_mb_per_s).map(figures::digits)),
+        column("io_s", false, 4, &|run| run.median(|row| Some(row.io_s?.0)).map(figures::digits)),
+        column("compute_s", false, 3, &|run| run.median(|row| Some(row.compute_s?.0)).map(figures::digits)),
         column("max_rss", false, 5, &|run| {
-            run.median(|row| Some(row.max_rss_b? as f64)).map(|bytes| human::binary(bytes as u64))
+            run.median(|row| Some(row.max_rss_b? as f64)).map(|bytes| format_bytes(bytes as u64))
         }),
         column("verified", true, 0, &|run| {
             run.verified().map(|verified| if verified { "yes" } else { "NO" }.into())

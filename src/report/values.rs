@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::ReportError;
 use super::cell::{push_count, push_number};
-use super::file::{self, AtomicFile};
+use crate::atomic_file::{AtomicFile, is_special};
 
 /// Bytes gathered before they are written.
 const BATCH: usize = 1 << 20;
@@ -36,7 +36,7 @@ impl ValuesWriter {
     /// Begins the file; missing folders are made. A file that is there stays until [`Self::finish`] replaces it;
     /// a device or pipe is written to directly.
     pub fn create(path: &Path) -> Result<Self, ReportError> {
-        let target = if file::is_special(path) {
+        let target = if is_special(path) {
             Target::Stream(OpenOptions::new().write(true).open(path).map_err(ReportError::io("write", path))?)
         } else {
             Target::File(AtomicFile::create(path)?)

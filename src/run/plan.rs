@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::fault::plural;
+use crate::atomic_file;
 use crate::job::spec::{OrderSpec, RunSpec};
-use crate::report::file::replace;
 use crate::report::{Phase, ReportError};
+use crate::units::plural;
 
 /// Version of the plan's format.
 const VERSION: u32 = 1;
@@ -124,7 +124,7 @@ impl JobPlan {
         let path = self.path();
         let text = serde_json::to_vec_pretty(self)
             .map_err(|error| PlanError::Format { path: path.clone(), detail: error.to_string() })?;
-        replace(&path, &text)?;
+        atomic_file::replace(&path, &text).map_err(ReportError::from)?;
         Ok(path)
     }
 

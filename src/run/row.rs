@@ -2,15 +2,13 @@
 
 use std::fmt::Write;
 
+use super::layout;
 use super::plan::{JobPlan, PlannedRun};
 use crate::algorithm::{Outcome, pagerank};
 use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
 use crate::grid::Grid;
-use crate::grid::manifest::Encoding;
-use crate::job::spec::{
-    AlgorithmSpec, CacheSpec, DanglingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PrecisionSpec,
-};
+use crate::job::spec::{AlgorithmSpec, ModelSpec};
 use crate::measure::environment::Environment;
 use crate::measure::{clock, disk};
 use crate::report::{AttemptId, Digest, Row, Seconds};
@@ -21,15 +19,14 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
     let mut row = Row::new(id, &plan.job);
     row.variant = some_text(&spec.variant);
     row.dataset = Some(spec.dataset.name.clone());
-    let (name, params) = algorithm_columns(&spec.algorithm);
-    row.algorithm = Some(name.to_owned());
-    row.algorithm_params = some_text(&params);
-    row.model = Some(model_name(spec.engine.model).to_owned());
-    row.io = Some(io_name(spec.engine.io).to_owned());
-    row.kernel = Some(kernel_name(spec.engine.kernel).to_owned());
-    row.encoding = Some(Encoding::from(spec.grid.encoding).name().to_owned());
+    row.algorithm = Some(spec.algorithm.name().to_owned());
+    row.algorithm_params = some_text(&parameters(&spec.algorithm));
+    row.model = Some(spec.engine.model.name().to_owned());
+    row.io = Some(spec.engine.io.name().to_owned());
+    row.kernel = Some(spec.engine.kernel.name().to_owned());
+    row.encoding = Some(spec.grid.encoding.name().to_owned());
     row.order = Some("natural".to_owned());
-    row.cache = Some(if spec.engine.cache == CacheSpec::Auto { "auto" } else { "off" }.to_owned());
+    row.cache = Some(spec.engine.cache.name().to_owned());
     row.ssds = Some(spec.storage.ssds);
     row.stripe_b = Some(spec.storage.stripe);
     row.emulated_mb_per_s = spec.storage.emulate.map(|rate| rate as f64 / 1e6);
@@ -41,16 +38,15 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
 
 fn fill_machine(row: &mut Row, plan: &JobPlan, run: &PlannedRun) {
     let machine = Environment::current();
-    let folders = &run.spec.storage.devices;
-    let folders = if folders.is_empty() { std::slice::from_ref(&plan.data) } else { folders };
+    let folders = layout::folders(&plan.data, &run.spec);
     row.machine = Some(machine.machine);
     row.cpu_model = machine.cpu_model;
     row.cores = machine.cores.map(|cores| cores as u64);
     row.llc_b = machine.llc_b;
     row.memory_total_b = machine.memory_total_b;
     row.kernel_release = some_text(&machine.kernel_release);
-    row.filesystem = disk::of_all(folders, disk::filesystem);
-    row.disk_model = disk::of_all(folders, disk::disk_model);
+    row.filesystem = disk::of_all(&folders, disk::filesystem);
+    row.disk_model = disk::of_all(&folders, disk::disk_model);
     row.ioc_version = Some(machine.ioc_version.to_owned());
     row.git_rev = machine.git_rev.map(ToOwned::to_owned);
     row.slurm_job = machine.slurm_job;
@@ -144,48 +140,20 @@ fn now_utc() -> String {
     jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap_or_default().to_string()
 }
 
-fn algorithm_columns(algorithm: &AlgorithmSpec) -> (&'static str, String) {
+/// An algorithm's parameters in one cell.
+fn parameters(algorithm: &AlgorithmSpec) -> String {
+    let mut text = format!("iterations={}", algorithm.iterations());
     match algorithm {
-        AlgorithmSpec::Scan(spec) => ("scan", format!("iterations={}", spec.iterations)),
-        AlgorithmSpec::Spmv(spec) => (
-            "spmv",
-            format!("iterations={} x={}", spec.iterations, if spec.x.is_some() { "file" } else { "1" }),
-        ),
+        AlgorithmSpec::Scan(_) => {}
+        AlgorithmSpec::Spmv(spec) => text += if spec.x.is_some() { " x=file" } else { " x=1" },
         AlgorithmSpec::Pagerank(spec) => {
-            let mut text = format!("iterations={}", spec.iterations);
             if let Some(tolerance) = spec.tolerance {
                 let _ = write!(text, " tolerance={tolerance:e}");
             }
-            let precision = if pagerank::precision(spec) == PrecisionSpec::F64 { "f64" } else { "f32" };
-            let dangling = if spec.dangling == DanglingSpec::Spread { "spread" } else { "ignore" };
-            let init = if spec.init == InitSpec::One { "one" } else { "uniform" };
-            let _ = write!(
-                text,
-                " damping={} dangling={dangling} init={init} precision={precision}",
-                spec.damping
-            );
-            ("pagerank", text)
+            let (dangling, init) = (spec.dangling.name(), spec.init.name());
+            let (damping, precision) = (spec.damping, pagerank::precision(spec).name());
+            let _ = write!(text, " damping={damping} dangling={dangling} init={init} precision={precision}");
         }
     }
-}
-
-fn model_name(model: ModelSpec) -> &'static str {
-    match model {
-        ModelSpec::Ioc => "ioc",
-        ModelSpec::Sync => "sync",
-    }
-}
-
-fn io_name(io: IoSpec) -> &'static str {
-    match io {
-        IoSpec::Libaio => "libaio",
-        IoSpec::Psync => "psync",
-    }
-}
-
-fn kernel_name(kernel: KernelSpec) -> &'static str {
-    match kernel {
-        KernelSpec::Owned => "owned",
-        KernelSpec::Atomic => "atomic",
-    }
+    text
 }

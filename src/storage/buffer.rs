@@ -3,15 +3,19 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Alignment of every buffer, and of offsets and lengths of direct requests.
 pub const ALIGNMENT: usize = 4096;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// An owned, zeroed, page-aligned buffer. Zeroed pages cost no memory until they are written.
 #[derive(Debug)]
 pub struct AlignedBuffer {
     start: NonNull<u8>,
     len: usize,
+    id: u64,
 }
 
 // SAFETY: the buffer owns its memory exclusively, like a Box<[u8]>.
@@ -29,12 +33,17 @@ impl AlignedBuffer {
         // SAFETY: the layout's size is not zero, which `layout` asserts.
         let start = unsafe { alloc_zeroed(layout) };
         let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
-        Self { start, len }
+        Self { start, len, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) }
     }
 
     fn layout(len: usize) -> Layout {
         assert!(len > 0 && len.is_multiple_of(ALIGNMENT), "a direct buffer of {len} bytes");
         Layout::from_size_align(len, ALIGNMENT).expect("a size that fits the address space")
+    }
+
+    /// A number that no other buffer of this process has or will have; an address is used again.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// Where the memory starts, for the kernel to write to while the buffer is lent to it.

@@ -25,6 +25,7 @@ use std::time::Instant;
 
 use crate::dataset::{Context, EdgeSource};
 use crate::job::spec::GridSpec;
+use crate::measure::clock::max_rss_bytes;
 use crate::storage::stripe::Stripes;
 
 use super::chunk::CHUNK;
@@ -211,7 +212,7 @@ impl Import<'_> {
             degrees_checksum,
             ids_checksum,
             import_s: self.started.elapsed().as_millis() as f64 / 1000.0,
-            import_max_rss_b: peak_memory(),
+            import_max_rss_b: max_rss_bytes(),
             checksum: 0,
         })
     }
@@ -297,12 +298,4 @@ fn random_number() -> Result<u64, GridError> {
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
     read.map_err(GridError::io("reading", path))?;
     Ok(u64::from_le_bytes(bytes))
-}
-
-/// `VmHWM` of this process in bytes; 0 where the system does not say.
-fn peak_memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }

@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 
 use super::super::Digest;
-use super::super::file::AtomicFile;
 use super::*;
+use crate::atomic_file::AtomicFile;
 
 const REPORT: &str = "paper/fig1";
 
@@ -278,7 +278,8 @@ fn a_kill_at_any_instant_leaves_a_valid_table() {
         assert_eq!(report.take_notes(), Vec::<String>::new());
         report.write().expect("rebuild");
         let rebuilt = table(out.path());
-        assert!(rebuilt.len().abs_diff(rows.len()) <= 5, "{} rows, then {}", rows.len(), rebuilt.len());
+        // The table lags by the attempt being added; it leads where a fresh start had begun to move attempts away.
+        assert!(rebuilt.len() <= rows.len() + 1, "{} rows, then {}", rows.len(), rebuilt.len());
     }
     let all = walkdir::WalkDir::new(out.path())
         .into_iter()

@@ -7,14 +7,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::job::Faults;
-use crate::job::fault::Fault;
-use crate::job::file::{NAME_RULE, is_name};
-use crate::job::layer::{Layer, Layers, Place, Setting, Typed};
-use crate::job::resolve::{Invalid, Values};
-use crate::job::source::{Origin, Source};
-use crate::job::spec::{DatasetSpec, FormatSpec, KroneckerSpec, SourceSpec, WeightsSpec};
-use crate::job::{suggest, tree};
+use super::fault::{Fault, Faults};
+use super::file::{NAME_RULE, is_name};
+use super::layer::{Layer, Layers, Place, Setting, Typed};
+use super::resolve::{Invalid, Values};
+use super::source::{Origin, Source};
+use super::spec::{DatasetSpec, FormatSpec, KroneckerSpec, SourceSpec, WeightsSpec};
+use super::{suggest, tree};
 
 /// Name of the registry's file.
 pub const REGISTRY_FILE: &str = "datasets.toml";
@@ -211,7 +210,6 @@ impl Builder<'_> {
             (None, Some(name)) => name.to_owned(),
             (None, None) => derived,
         };
-        let weights = [("auto", WeightsSpec::Auto), ("none", WeightsSpec::None)];
         let needed = match &source {
             SourceSpec::File { path, .. } => file.map(|origin| (path.clone(), origin)),
             SourceSpec::Kronecker(_) => None,
@@ -222,7 +220,7 @@ impl Builder<'_> {
             vertices: self.optional("dataset.vertices")?,
             edges: self.optional("dataset.edges")?,
             directed: self.values.flag("dataset.directed")?,
-            weights: self.values.choice("dataset.weights", &weights)?,
+            weights: self.values.choice("dataset.weights", &WeightsSpec::ALL, WeightsSpec::name)?,
             skip_lines: self.values.count("dataset.skip_lines")?,
         };
         Ok(Resolved { spec, file: needed })
@@ -270,13 +268,7 @@ impl Builder<'_> {
 
     fn file(&mut self) -> Result<(SourceSpec, String), Invalid> {
         let path = self.values.absolute(self.values.text("dataset.path")?);
-        let formats = [
-            ("auto", FormatSpec::Auto),
-            ("snap", FormatSpec::Snap),
-            ("gridgraph", FormatSpec::Gridgraph),
-            ("gridgraph-weighted", FormatSpec::GridgraphWeighted),
-        ];
-        let format = self.values.choice("dataset.format", &formats)?;
+        let format = self.values.choice("dataset.format", &FormatSpec::ALL, FormatSpec::name)?;
         let skipping = self.values.count("dataset.skip_lines")? > 0;
         if skipping && matches!(format, FormatSpec::Gridgraph | FormatSpec::GridgraphWeighted) {
             let origin = self.values.blame(&["dataset.skip_lines"]);

@@ -1,6 +1,7 @@
 //! A file that is there whole or not at all: written beside its place, fsynced, renamed, and the directory fsynced.
-//! The temporary name starts with a dot and is none of the report's own names, so a reader of the folder never takes
-//! it for a report; what a killed process leaves of one is removed by [`remove_stale`].
+//! Reports, plans, manifests and caches are all written by it, so that a kill or a power cut leaves the old one or the
+//! new one. The temporary name starts with a dot and is nobody's own, so a reader of the folder never takes it for a
+//! finished file; what a killed process leaves of one is removed by [`remove_stale`].
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -10,16 +11,52 @@ use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
-use super::ReportError;
-
-const PREFIX: &str = ".ioc-report-";
+const PREFIX: &str = ".ioc-new-";
 
 /// A writer keeps its file's modification time fresh, so one that was not touched for this long has no writer.
 const STALE: Duration = Duration::from_secs(3600);
 
+/// Why a file was not written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    /// The operating system refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried: `create the directory`, `write`, ...
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A device, a pipe or a folder where a file is to be.
+    #[error("{} is not a regular file and will not be replaced", .0.display())]
+    Special(PathBuf),
+    /// A file that was to be new is there.
+    #[error("{} exists already", .0.display())]
+    Exists(PathBuf),
+}
+
+impl FileError {
+    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}
+
+/// For callers that say by themselves what was tried, and on which path.
+impl From<FileError> for io::Error {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Io { source, .. } => source,
+            FileError::Special(_) => Self::new(io::ErrorKind::InvalidInput, error.to_string()),
+            FileError::Exists(_) => io::ErrorKind::AlreadyExists.into(),
+        }
+    }
+}
+
 /// A file in the making. Dropped before a commit, it leaves nothing.
 #[derive(Debug)]
-pub(super) struct AtomicFile {
+pub(crate) struct AtomicFile {
     file: NamedTempFile,
     path: PathBuf,
 }
@@ -27,9 +64,9 @@ pub(super) struct AtomicFile {
 impl AtomicFile {
     /// Begins `path`; missing folders are made. Where `path` is a link, the file it leads to will be replaced, not the
     /// link; what is no regular file (a renamed file over `/dev/null` would break the machine) is refused.
-    pub(super) fn create(path: &Path) -> Result<Self, ReportError> {
+    pub(crate) fn create(path: &Path) -> Result<Self, FileError> {
         if is_special(path) {
-            return Err(ReportError::Special(path.to_owned()));
+            return Err(FileError::Special(path.to_owned()));
         }
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = folder_of(path);
@@ -39,41 +76,41 @@ impl AtomicFile {
             // As every other file that the user makes, not private to them as scratch files are: the umask still applies.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder)
-            .map_err(ReportError::io("create a file in", folder))?;
+            .map_err(FileError::io("create a file in", folder))?;
         Ok(Self { file, path: path.to_owned() })
     }
 
     /// Appends; the caller buffers.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), ReportError> {
-        self.file.as_file_mut().write_all(bytes).map_err(ReportError::io("write", &self.path))
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        self.file.as_file_mut().write_all(bytes).map_err(FileError::io("write", &self.path))
     }
 
     /// Puts the file in its place, over what was there.
-    pub(super) fn commit(self) -> Result<(), ReportError> {
+    pub(crate) fn commit(self) -> Result<(), FileError> {
         self.sync()?;
         let Self { file, path } = self;
-        file.persist(&path).map_err(|failed| ReportError::io("write", &path)(failed.error))?;
+        file.persist(&path).map_err(|failed| FileError::io("write", &path)(failed.error))?;
         sync_folder(folder_of(&path))
     }
 
     /// Puts the file in its place, where nothing may be yet.
-    pub(super) fn commit_new(self) -> Result<(), ReportError> {
+    pub(crate) fn commit_new(self) -> Result<(), FileError> {
         self.sync()?;
         let Self { file, path } = self;
         file.persist_noclobber(&path).map_err(|failed| match failed.error.kind() {
-            io::ErrorKind::AlreadyExists => ReportError::Exists(path.clone()),
-            _ => ReportError::io("write", &path)(failed.error),
+            io::ErrorKind::AlreadyExists => FileError::Exists(path.clone()),
+            _ => FileError::io("write", &path)(failed.error),
         })?;
         sync_folder(folder_of(&path))
     }
 
-    fn sync(&self) -> Result<(), ReportError> {
-        self.file.as_file().sync_all().map_err(ReportError::io("write", &self.path))
+    fn sync(&self) -> Result<(), FileError> {
+        self.file.as_file().sync_all().map_err(FileError::io("write", &self.path))
     }
 }
 
 /// Replaces the content of `path`, or makes it.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let mut file = AtomicFile::create(path)?;
     file.write(bytes)?;
     file.commit()
@@ -81,7 +118,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
 
 /// Whether something is there that is no regular file with a name: a device, a pipe, a folder, or `/dev/stdout` where it
 /// leads to a file that was deleted.
-pub(super) fn is_special(path: &Path) -> bool {
+pub(crate) fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file() || fs::canonicalize(path).is_err())
 }
 
@@ -90,7 +127,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Makes a folder and those above it, durably: a file in a folder that a power cut takes away is lost with it.
-fn create_folder(folder: &Path) -> Result<(), ReportError> {
+pub(crate) fn create_folder(folder: &Path) -> Result<(), FileError> {
     if folder.is_dir() {
         return Ok(());
     }
@@ -100,20 +137,20 @@ fn create_folder(folder: &Path) -> Result<(), ReportError> {
     }
     match fs::create_dir(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(ReportError::io("create the directory", folder)(error))
+            Err(FileError::io("create the directory", folder)(error))
         }
         Err(_) if !folder.is_dir() => {
-            Err(ReportError::io("create the directory", folder)(io::ErrorKind::NotADirectory.into()))
+            Err(FileError::io("create the directory", folder)(io::ErrorKind::NotADirectory.into()))
         }
         _ => sync_folder(above),
     }
 }
 
 /// Makes names in a folder durable. Some file systems cannot, and say so with `EINVAL`: then nobody can.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), ReportError> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), FileError> {
     match File::open(folder).and_then(|file| file.sync_all()) {
         Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
-            Err(ReportError::io("write the directory", folder)(error))
+            Err(FileError::io("write the directory", folder)(error))
         }
         _ => Ok(()),
     }
@@ -121,7 +158,7 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), ReportError> {
 
 /// Removes what killed processes left in a folder, by age: the file of a living writer is younger. What cannot be
 /// removed stays; it is never read.
-pub(super) fn remove_stale(folder: &Path) {
+pub(crate) fn remove_stale(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
@@ -177,7 +214,7 @@ mod tests {
         let path = out.path().join("c.csv");
         replace(&path, b"old").expect("old");
         let file = AtomicFile::create(&path).expect("create");
-        assert!(matches!(file.commit_new(), Err(ReportError::Exists(_))));
+        assert!(matches!(file.commit_new(), Err(FileError::Exists(_))));
         assert_eq!(fs::read(&path).expect("read"), b"old");
     }
 
@@ -198,7 +235,7 @@ mod tests {
         let socket = out.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
         for path in [&socket, out.path()] {
-            assert!(matches!(replace(path, b"x"), Err(ReportError::Special(_))), "{}", path.display());
+            assert!(matches!(replace(path, b"x"), Err(FileError::Special(_))), "{}", path.display());
         }
     }
 
@@ -214,13 +251,13 @@ mod tests {
     fn only_old_leftovers_are_removed() {
         let out = tempfile::tempdir().expect("tempdir");
         let old = SystemTime::now() - 2 * STALE;
-        for (name, is_old) in [(".ioc-report-1", true), (".ioc-report-2", false), ("mine.csv", true)] {
+        for (name, is_old) in [(".ioc-new-1", true), (".ioc-new-2", false), ("mine.csv", true)] {
             let file = File::create(out.path().join(name)).expect("file");
             if is_old {
                 file.set_modified(old).expect("touch");
             }
         }
         remove_stale(out.path());
-        assert_eq!(names(out.path()), [".ioc-report-2", "mine.csv"]);
+        assert_eq!(names(out.path()), [".ioc-new-2", "mine.csv"]);
     }
 }

@@ -1,0 +1,61 @@
+//! What verification says, and what all verifiers are made of: going through the edges one by one, and comparing values.
+
+use std::fmt;
+
+use super::SetupError;
+use crate::grid::{EdgeReader, Grid, GridError};
+use crate::interrupt::Interrupt;
+
+/// What verification found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// Right, and how that was seen.
+    Passed(String),
+    /// Wrong, and what is.
+    Failed(String),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed(how) => write!(f, "verified: {how}"),
+            Self::Failed(what) => write!(f, "verification failed: {what}"),
+        }
+    }
+}
+
+/// Visits `(source, destination, weight)` of every edge, with dense ids, one after the other.
+pub(crate) fn each_edge(
+    grid: &Grid,
+    interrupt: &Interrupt,
+    mut visit: impl FnMut(u64, u64, f64),
+) -> Result<(), SetupError> {
+    let mut reader = EdgeReader::new(grid)?;
+    while let Some(chunk) = reader.next_chunk()? {
+        if interrupt.raised() {
+            return Err(GridError::Interrupted.into());
+        }
+        chunk.for_each(&mut visit);
+    }
+    Ok(())
+}
+
+/// Compares value by value, within what `allowed` says for a reference value.
+pub(crate) fn compare(reference: &[f64], values: &[f64], allowed: impl Fn(f64) -> f64) -> Verdict {
+    if reference.len() != values.len() {
+        return Verdict::Failed(format!("{} values for {} vertices", values.len(), reference.len()));
+    }
+    let mut largest = 0.0_f64;
+    for (vertex, (&expected, &found)) in reference.iter().zip(values).enumerate() {
+        let error = (expected - found).abs();
+        if error.is_nan() || error > allowed(expected) {
+            return Verdict::Failed(format!(
+                "vertex {vertex} (dense index) has {found:e}, but a recomputation by other means gives {expected:e}"
+            ));
+        }
+        if expected != 0.0 {
+            largest = largest.max(error / expected.abs());
+        }
+    }
+    Verdict::Passed(format!("recomputed by other means, largest relative difference {largest:.1e}"))
+}
