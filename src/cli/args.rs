@@ -254,7 +254,7 @@ pub struct ProbeArgs {
     /// Fewer block sizes and depths, each measured once
     #[arg(long)]
     pub quick: bool,
-    /// Where the result is kept for what is "auto" in [engine]
+    /// Where the result is kept for what is "auto" in the engine table
     #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data")]
     pub data: PathBuf,
     /// Say nothing but results and errors

@@ -12,9 +12,9 @@
 //! - *runs*: the first of up to 255 consecutive sources, and their number: web graphs; 4 bytes per run.
 //!
 //! Steps are 8 or 16 bits, whichever makes the section smaller. A larger step is split: its low bits in place, the
-//! rest as an [`Escape`] on a list beside the section, so that the loop between two escapes has no branch either.
+//! rest as an `Escape` on a list beside the section, so that the loop between two escapes has no branch either.
 //!
-//! Bytes of a cell: [`CellHeader`] (16), a [`SectionHeader`] (4) per section in the order of [`SHAPES`], zeros to a
+//! Bytes of a cell: `CellHeader` (16), a `SectionHeader` (4) per section in the order of `SHAPES`, zeros to a
 //! multiple of 8; then, each for all sections one after the other: weights (f32 or f64, in the order of the edges;
 //! none where all are 1), escapes (u32), 16-bit numbers (per section: sources or first sources, then wide steps),
 //! bytes (per section: gaps or lengths of runs, then narrow steps), and zeros to a multiple of 8.
