@@ -139,7 +139,7 @@ fn folders_that_cannot_be_written_are_named() {
     // Reports.
     assert_snapshot!(project.refused(3, &["run", "job.toml", "--out", "file"]), @"error: cannot create the directory [project]/file: not a directory; check the disk and the permissions, or choose another place");
     // Grids.
-    assert_snapshot!(project.refused(3, &["run", "job.toml", "--data", "file/data"]), @"error: job pagerank: creating [project]/file/data/kron-12 failed: Not a directory (os error 20); a file is in the way of a directory: choose another one by --data or storage.devices");
+    assert_snapshot!(project.refused(3, &["run", "job.toml", "--data", "file/data"]), @"error: job pagerank: creating [project]/file/data/kron-12 failed: not a directory; a file is in the way of a directory: choose another one by --data or storage.devices");
     // Values, which are kept where the report is.
     project.write("edges.txt", "1 2\n");
     assert_snapshot!(project.refused(3, &["once", "spmv", "edges.txt", "-o", "file/values.csv"]), @"error: cannot create the directory file: not a directory; check the disk and the permissions, or choose another place; the values are in [project]/reports/once-spmv-edges/[run].values.csv");
