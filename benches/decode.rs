@@ -1,6 +1,8 @@
 //! What an edge costs once its chunk is in memory: checking and adding up, for each encoding. One thread; the grid's
 //! bytes, the contributions and the sums lie in memory, so the figures are those of the code and the caches.
 
+#![allow(missing_docs, reason = "the functions that criterion's macros make have none")]
+
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
@@ -77,9 +79,9 @@ fn add_up(grid: &Grid, columns: &[AlignedBuffer], contributions: &[f32], sums: &
         for chunk in view {
             match chunk.expect("a sound chunk").edges {
                 Edges::Raw(RawEdges::Unit(edges)) => {
-                    edges.iter().for_each(|edge| {
+                    for edge in edges {
                         add(edge.destination as usize, term(edge.source as usize, 1.0));
-                    });
+                    }
                 }
                 Edges::Raw(_) => unreachable!("the graph has no weights"),
                 Edges::Compact(cells) => cells.iter().for_each(|cell| cell.add_up(&term, &mut add)),

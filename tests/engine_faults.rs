@@ -5,12 +5,10 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Case, World, kronecker, text};
+use common::{Case, World, kinds, kronecker, text};
 use ioc_grid::io::faulty::{Fault, FaultyEngine, Rule, When};
 use ioc_grid::io::open_engine;
-use ioc_grid::job::spec::{
-    AlgorithmSpec, DanglingSpec, InitSpec, IoSpec, ModelSpec, PagerankSpec, PrecisionSpec,
-};
+use ioc_grid::job::spec::{AlgorithmSpec, DanglingSpec, InitSpec, ModelSpec, PagerankSpec, PrecisionSpec};
 
 fn pagerank() -> AlgorithmSpec {
     AlgorithmSpec::Pagerank(PagerankSpec {
@@ -26,7 +24,7 @@ fn pagerank() -> AlgorithmSpec {
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for model in [ModelSpec::Ioc, ModelSpec::Sync] {
-        for io in [IoSpec::Libaio, IoSpec::Psync] {
+        for io in kinds() {
             cases.push(Case { model, io, block: 32 << 10, io_threads: 2, ssds: 2, ..Case::default() });
         }
     }

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Case, World, kronecker};
+use common::{Case, World, kinds, kronecker};
 use ioc_grid::algorithm::Verdict;
 use ioc_grid::algorithm::verify::verify;
 use ioc_grid::interrupt::Interrupt;
@@ -41,7 +41,7 @@ fn algorithms() -> Vec<AlgorithmSpec> {
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for model in [ModelSpec::Ioc, ModelSpec::Sync] {
-        for io in [IoSpec::Libaio, IoSpec::Psync] {
+        for io in kinds() {
             for kernel in [KernelSpec::Owned, KernelSpec::Atomic] {
                 for compute_threads in [1, 2, 4] {
                     cases.push(Case { model, io, kernel, compute_threads, ..Case::default() });

@@ -37,7 +37,7 @@ pub enum Command {
     Build(BuildArgs),
     /// List, import, verify and remove data sets and the grids built of them
     Dataset(DatasetArgs),
-    /// Show what this machine offers
+    /// Show what this machine offers, measure its devices, and recommend how to read from them
     Probe(ProbeArgs),
 }
 
@@ -245,7 +245,19 @@ pub enum DatasetCommand {
 /// `ioc probe`.
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
-    /// Directories, one per device
+    /// Directories, one per device; without any, the current one
     #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
+    /// Bytes of the file that is written to each directory, and read
+    #[arg(long, value_name = "SIZE", default_value = "256 MiB")]
+    pub size: String,
+    /// Fewer block sizes and depths, each measured once
+    #[arg(long)]
+    pub quick: bool,
+    /// Where the result is kept for what is "auto" in [engine]
+    #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data")]
+    pub data: PathBuf,
+    /// Say nothing but results and errors
+    #[arg(long)]
+    pub quiet: bool,
 }

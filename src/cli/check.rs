@@ -147,7 +147,8 @@ fn needs(data: &Path, run: &PlannedRun) -> Result<String, EngineError> {
         Auto::Auto => None,
         Auto::Value(columns) => Some(columns),
     };
-    let plan = Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores() as u32)?;
+    let advice = layout::advice(data, spec);
+    let plan = Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores() as u32, advice.as_ref())?;
     let Some(Size { vertices, bytes, built }) = size(data, run) else {
         return Ok("(sizes are known after the import)".to_owned());
     };

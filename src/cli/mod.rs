@@ -79,7 +79,7 @@ fn dispatch(cli: Cli, interrupt: &Interrupt) -> Result<u8, Problem> {
         Command::Check(args) => check::check(&args, interrupt),
         Command::Build(args) => build::build(&args, interrupt),
         Command::Dataset(args) => dataset::dataset(&args, interrupt),
-        Command::Probe(args) => probe::probe(&args),
+        Command::Probe(args) => probe::probe(&args, interrupt),
     }
 }
 

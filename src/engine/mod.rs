@@ -89,7 +89,7 @@ impl<'a> Engine<'a> {
     ) -> Result<Self, EngineError> {
         let plan = &setup.plan;
         let threads = if plan.model == ModelSpec::Sync { plan.compute_threads } else { plan.io_threads };
-        let readers = (0..threads)
+        let mut readers = (0..threads)
             .map(|thread| {
                 let capacity = if plan.model == ModelSpec::Sync {
                     1
@@ -104,6 +104,12 @@ impl<'a> Engine<'a> {
         // Touched now: the kernel hands out memory at the first write, and that is set-up, not run time.
         for block in &mut blocks {
             block.fill(0);
+        }
+        for reader in &mut readers {
+            if let Err(error) = reader.register(&blocks) {
+                setup.progress.note(&error.to_string());
+                break;
+            }
         }
         let geometry = Geometry::new(extents(setup.grid), plan.block, plan.interleave as usize, plan.pins);
         let pins = Pins::new(geometry.pins(), plan.block as usize);
@@ -358,14 +364,18 @@ fn extents(grid: &Grid) -> Vec<Vec<std::ops::Range<u64>>> {
 }
 
 /// Which devices a reading thread serves: every `threads`-th, or, where there are more threads than devices, one.
-fn serves(thread: u32, threads: u32, devices: u32) -> Vec<bool> {
+pub(crate) fn serves(thread: u32, threads: u32, devices: u32) -> Vec<bool> {
     let share = threads.min(devices).max(1);
     (0..devices).map(|device| device % share == thread % share).collect()
 }
 
-/// Requests that one thread keeps outstanding per device: the depth, divided among the threads of a device.
 fn depth_of(plan: &Plan, threads: u32) -> usize {
-    (plan.depth / threads.div_ceil(plan.devices.max(1)).max(1)).max(1) as usize
+    depth_per_thread(plan.depth, threads, plan.devices)
+}
+
+/// Requests that one thread keeps outstanding per device: the depth, divided among the threads of a device.
+pub(crate) fn depth_per_thread(depth: u32, threads: u32, devices: u32) -> usize {
+    (depth / threads.div_ceil(devices.max(1)).max(1)).max(1) as usize
 }
 
 fn describe(files: &DeviceFiles, request: &Request, source: std::io::Error) -> EngineError {

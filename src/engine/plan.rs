@@ -1,19 +1,21 @@
 //! What `auto` means on this machine and for this grid, and whether the memory suffices: decided before
-//! anything is allocated, refused with figures.
+//! anything is allocated, refused with figures. How to ask the devices is what `ioc probe` found best for them;
+//! the constants here stand in where nothing was probed.
 
 use super::failure::EngineError;
 use crate::grid::chunk::CHUNK;
-use crate::job::spec::{EngineSpec, IoSpec, KernelSpec, ModelSpec};
+use crate::job::spec::{Auto, EngineSpec, IoSpec, KernelSpec, ModelSpec};
+use crate::measure::advice::Advice;
 use crate::units::format_bytes;
 
 /// Bytes of a process of ours that computes nothing: code, stacks, allocator.
 pub const PROCESS_BYTES: u64 = 12 << 20;
 
-/// Requests per device that `auto` keeps outstanding: what fills an SSD at the block size below.
-const AUTO_DEPTH: u32 = 8;
+/// Requests per device that `auto` keeps outstanding without a probe: what fills an SSD at the block size below.
+pub(crate) const AUTO_DEPTH: u32 = 8;
 
-/// Bytes per request that `auto` asks for.
-const AUTO_BLOCK: u64 = 1 << 20;
+/// Bytes per request that `auto` asks for without a probe.
+pub(crate) const AUTO_BLOCK: u64 = 1 << 20;
 
 /// Engine parameters with nothing left to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,26 +47,33 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Resolves what is `auto`, for so many devices and cores.
+    /// Resolves what is `auto`, for so many devices and cores, with what a probe of these devices advises for the
+    /// engine that will read ([`Plan::reads_by`]).
     pub fn resolve(
         spec: &EngineSpec,
         interleave: Option<u32>,
         devices: u32,
         cores: u32,
+        advice: Option<&Advice>,
     ) -> Result<Self, EngineError> {
         let compute_threads = spec.compute_threads.or_else(|| cores);
         let sync = spec.model == ModelSpec::Sync;
         let blocking = sync || spec.io == IoSpec::Psync;
-        let depth = if blocking { 1 } else { spec.io_depth.or_else(|| AUTO_DEPTH) };
+        let depth = if blocking { 1 } else { spec.io_depth.or_else(|| auto_depth(spec.block_size, advice)) };
         let io_threads = match (spec.model, spec.io) {
             (ModelSpec::Sync, _) => 0,
-            (ModelSpec::Ioc, IoSpec::Libaio) => spec.io_threads.or_else(|| 1),
-            // A blocking thread keeps one device busy and no more.
-            (ModelSpec::Ioc, IoSpec::Psync) => spec.io_threads.or_else(|| devices),
+            // One asynchronous thread fills several devices; a blocking one keeps one busy and no more.
+            (ModelSpec::Ioc, io) => spec.io_threads.or_else(|| {
+                advice.map_or(if io == IoSpec::Psync { devices } else { 1 }, |advice| advice.io_threads)
+            }),
         };
-        let wanted =
-            if sync { compute_threads } else { devices * depth.min(AUTO_DEPTH) + 2 * compute_threads };
-        let block = spec.block_size.or_else(|| fitting_block(spec.buffer, wanted));
+        let wanted = match (spec.model, spec.io) {
+            (ModelSpec::Sync, _) => compute_threads,
+            (ModelSpec::Ioc, IoSpec::Psync) => io_threads.max(devices) + 2 * compute_threads,
+            (ModelSpec::Ioc, _) => devices * depth.min(AUTO_DEPTH) + 2 * compute_threads,
+        };
+        let most = advice.map_or(AUTO_BLOCK, |advice| advice.block);
+        let block = spec.block_size.or_else(|| fitting_block(spec.buffer, wanted, most));
         let blocks = spec.buffer / block;
         let least = if sync { u64::from(compute_threads) } else { 2 };
         if blocks < least {
@@ -91,6 +100,11 @@ impl Plan {
             devices,
             pins: 0,
         })
+    }
+
+    /// The engine whose advice counts: the synchronous model has one read outstanding per thread, whatever reads.
+    pub fn reads_by(spec: &EngineSpec) -> IoSpec {
+        if spec.model == ModelSpec::Sync { IoSpec::Psync } else { spec.io }
     }
 
     /// Bytes of all blocks.
@@ -127,11 +141,81 @@ impl Plan {
     }
 }
 
-/// The largest block up to [`AUTO_BLOCK`] of which the buffer holds as many as are wanted.
-fn fitting_block(buffer: u64, wanted: u32) -> u64 {
-    let mut block = AUTO_BLOCK;
+fn auto_depth(block: Auto<u64>, advice: Option<&Advice>) -> u32 {
+    let Some(advice) = advice else { return AUTO_DEPTH };
+    match block {
+        Auto::Auto => advice.depth,
+        Auto::Value(block) => advice.depth_for(block),
+    }
+}
+
+/// The largest block up to `most` of which the buffer holds as many as are wanted.
+fn fitting_block(buffer: u64, wanted: u32, most: u64) -> u64 {
+    let mut block = most;
     while block > CHUNK as u64 && buffer / block < u64::from(wanted) {
         block /= 2;
     }
     block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::spec::CacheSpec;
+
+    fn spec(model: ModelSpec, io: IoSpec) -> EngineSpec {
+        EngineSpec {
+            model,
+            io,
+            block_size: Auto::Auto,
+            io_depth: Auto::Auto,
+            io_batch: 16,
+            io_threads: Auto::Auto,
+            compute_threads: Auto::Auto,
+            buffer: 64 << 20,
+            memory: 1 << 30,
+            cache: CacheSpec::Off,
+            kernel: KernelSpec::Owned,
+        }
+    }
+
+    fn advice() -> Advice {
+        Advice { block: 512 << 10, depth: 4, io_threads: 3, depths: vec![(64 << 10, 24), (512 << 10, 4)] }
+    }
+
+    fn resolve(spec: &EngineSpec, advice: Option<&Advice>) -> (u64, u32, u32) {
+        let plan = Plan::resolve(spec, None, 6, 2, advice).unwrap();
+        (plan.block, plan.depth, plan.io_threads)
+    }
+
+    #[test]
+    fn auto_is_what_the_probe_advises_and_the_constants_without_one() {
+        for io in [IoSpec::Libaio, IoSpec::IoUring] {
+            let spec = spec(ModelSpec::Ioc, io);
+            assert_eq!(resolve(&spec, None), (1 << 20, 8, 1));
+            assert_eq!(resolve(&spec, Some(&advice())), (512 << 10, 4, 3));
+        }
+        let blocking = spec(ModelSpec::Ioc, IoSpec::Psync);
+        assert_eq!(resolve(&blocking, None), (1 << 20, 1, 6));
+        assert_eq!(resolve(&blocking, Some(&advice())), (512 << 10, 1, 3));
+        assert_eq!(resolve(&spec(ModelSpec::Sync, IoSpec::Libaio), Some(&advice())), (512 << 10, 1, 0));
+    }
+
+    #[test]
+    fn what_the_job_says_goes_before_the_advice_and_the_depth_follows_the_block() {
+        let mut spec = spec(ModelSpec::Ioc, IoSpec::Libaio);
+        spec.block_size = Auto::Value(64 << 10);
+        assert_eq!(resolve(&spec, Some(&advice())), (64 << 10, 24, 3));
+        spec.io_depth = Auto::Value(2);
+        spec.io_threads = Auto::Value(1);
+        assert_eq!(resolve(&spec, Some(&advice())), (64 << 10, 2, 1));
+    }
+
+    #[test]
+    fn a_small_buffer_has_smaller_blocks_than_advised() {
+        let mut spec = spec(ModelSpec::Ioc, IoSpec::Libaio);
+        spec.buffer = 2 << 20;
+        // 6 devices times 4 requests and 2 blocks for each of 2 threads: 28.
+        assert_eq!(resolve(&spec, Some(&advice())).0, 64 << 10);
+    }
 }

@@ -10,6 +10,7 @@ use super::held::{Held, PATIENCE, sleep_until};
 use super::slab::Slab;
 use super::transfer::unexpected_eof;
 use super::{Completion, IoEngine, ReadRequest};
+use crate::storage::buffer::AlignedBuffer;
 
 /// What a buffer holds where a fault has kept the data away: nothing that could pass for zeroed memory.
 const JUNK: u8 = 0xDB;
@@ -170,19 +171,22 @@ impl IoEngine for FaultyEngine {
     fn capacity(&self) -> usize {
         self.inner.capacity()
     }
+
+    fn register(&mut self, buffers: &[AlignedBuffer]) -> io::Result<()> {
+        self.inner.register(buffers)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::IoSpec;
     use crate::io::testing::{Disk, drain, request};
 
     const LEN: usize = 8192;
 
     /// Reads the whole disk in order under these rules, on every engine, and checks that `expect` holds for each.
     fn read_all(rules: &[Rule], expect: impl Fn(&Disk, &Completion) -> bool) {
-        for io in [IoSpec::Libaio, IoSpec::Psync] {
+        for io in crate::io::testing::kinds() {
             let disk = Disk::new(2, 8 * LEN as u64);
             let mut engine = FaultyEngine::new(disk.engine(io, 16), rules.to_vec());
             let mut requests: Vec<_> =

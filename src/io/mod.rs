@@ -2,8 +2,10 @@
 //! and nothing of grids. A buffer is *moved* into the engine with its request and comes back with the
 //! completion, so the type system says what the queue protocol wants: an address is in one place at a time.
 
+mod asynchronous;
 pub mod faulty;
 mod held;
+pub mod io_uring;
 pub mod libaio;
 pub mod psync;
 pub mod shaped;
@@ -17,6 +19,7 @@ mod transfer;
 use std::sync::Arc;
 use std::time::Instant;
 
+pub use asynchronous::AsynchronousEngine;
 pub use shaped::Shaper;
 
 use crate::job::spec::IoSpec;
@@ -64,6 +67,15 @@ pub trait IoEngine: Send {
     fn in_flight(&self) -> usize;
     /// Requests that may be in flight at once.
     fn capacity(&self) -> usize;
+    /// Tells the engine beforehand to which buffers most requests will read, which saves some kernels work with
+    /// each of them. Other buffers do as well, and so do these where this fails. At most once per engine, before
+    /// the first request.
+    ///
+    /// # Errors
+    /// What the kernel has against it, with what to do.
+    fn register(&mut self, _buffers: &[AlignedBuffer]) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// An engine of this kind that reads these files with `capacity` requests in flight at most, over all devices;
@@ -82,7 +94,8 @@ pub fn open_engine(
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what));
     }
     let (engine, at_once): (Box<dyn IoEngine>, _) = match kind {
-        IoSpec::Libaio => (Box::new(libaio::LibaioEngine::new(files, capacity)?), capacity),
+        IoSpec::Libaio => (Box::new(libaio::open(files, capacity)?), capacity),
+        IoSpec::IoUring => (Box::new(io_uring::open(files, capacity)?), capacity),
         IoSpec::Psync => (Box::new(psync::PsyncEngine::new(files, capacity)), 1),
     };
     Ok(match shaper {

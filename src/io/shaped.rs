@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use super::held::{Held, PATIENCE, sleep_until};
 use super::slab::Slab;
 use super::{Completion, IoEngine, ReadRequest};
+use crate::storage::buffer::AlignedBuffer;
 
 /// How much of a late awakening is made up for. Waking takes some 50 to 150 us on an idle virtual machine, and
 /// a reader with one request outstanding would lose that each time, which no real device of the rate takes from
@@ -162,6 +163,10 @@ impl IoEngine for ShapedEngine {
 
     fn capacity(&self) -> usize {
         self.inner.capacity()
+    }
+
+    fn register(&mut self, buffers: &[AlignedBuffer]) -> io::Result<()> {
+        self.inner.register(buffers)
     }
 }
 

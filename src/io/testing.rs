@@ -7,6 +7,17 @@ use super::{Completion, IoEngine, IoSpec, ReadRequest, open_engine};
 use crate::storage::buffer::AlignedBuffer;
 use crate::storage::device::DeviceFiles;
 
+/// Every kind of engine that this machine allows.
+#[allow(clippy::print_stderr)] // A test that is skipped says so.
+pub(super) fn kinds() -> Vec<IoSpec> {
+    let mut kinds = IoSpec::ALL.to_vec();
+    if let Err(refusal) = super::io_uring::available() {
+        eprintln!("io_uring is not tested: {refusal}");
+        kinds.retain(|kind| *kind != IoSpec::IoUring);
+    }
+    kinds
+}
+
 /// Devices whose every byte tells where it is from.
 pub(super) struct Disk {
     _folder: tempfile::TempDir,

@@ -6,19 +6,18 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::faulty::FaultyEngine;
-use super::testing::{Disk, drain, request};
+use super::testing::{Disk, drain, kinds, request};
 use super::{IoEngine, IoSpec, ReadRequest, Shaper, open_engine};
 use crate::storage::buffer::AlignedBuffer;
-
-const KINDS: [IoSpec; 2] = [IoSpec::Libaio, IoSpec::Psync];
 
 /// Every engine there is, with this capacity, by name.
 fn engines(disk: &Disk, capacity: usize) -> Vec<(String, Box<dyn IoEngine>)> {
     let mut engines: Vec<(String, Box<dyn IoEngine>)> = Vec::new();
-    for kind in KINDS {
+    for kind in kinds() {
         let fast = Shaper::new(disk.files.count(), NonZeroU64::new(4_000_000_000).unwrap());
         let shaped = open_engine(kind, Arc::clone(&disk.files), capacity, Some(Arc::new(fast))).unwrap();
         engines.push((format!("{kind:?}"), disk.engine(kind, capacity)));
+        engines.push((format!("registered {kind:?}"), registered(disk, kind, capacity)));
         engines.push((format!("shaped {kind:?}"), shaped));
         engines.push((
             format!("faultless {kind:?}"),
@@ -26,6 +25,13 @@ fn engines(disk: &Disk, capacity: usize) -> Vec<(String, Box<dyn IoEngine>)> {
         ));
     }
     engines
+}
+
+/// An engine that was told of buffers, though not of those it will be given.
+fn registered(disk: &Disk, kind: IoSpec, capacity: usize) -> Box<dyn IoEngine> {
+    let mut engine = disk.engine(kind, capacity);
+    engine.register(&[AlignedBuffer::new(8192), AlignedBuffer::new(4096)]).unwrap();
+    engine
 }
 
 /// Requests at places that a linear congruential generator picks.
@@ -167,7 +173,7 @@ fn reaping_an_idle_engine_returns_at_once() {
 #[test]
 fn a_queue_for_no_requests_is_refused_with_what_to_do() {
     let disk = Disk::new(1, 4096);
-    for kind in KINDS {
+    for kind in kinds() {
         let Err(error) = open_engine(kind, Arc::clone(&disk.files), 0, None) else { panic!("accepted") };
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains("engine.io_depth"), "{error}");

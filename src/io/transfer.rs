@@ -11,12 +11,16 @@ use super::{Completion, ReadRequest};
 use crate::storage::buffer::ALIGNMENT;
 use crate::storage::device::DeviceFiles;
 
+/// How often a read is tried again that failed for a reason of the moment.
+const TRIES: u32 = 100;
+
 /// A request under way.
 #[derive(Debug)]
 pub(super) struct Transfer {
     request: ReadRequest,
     submitted: Option<Instant>,
     done: usize,
+    tried_again: u32,
 }
 
 /// What to do after a read.
@@ -30,11 +34,21 @@ pub(super) enum Next {
 
 impl Transfer {
     pub(super) fn new(request: ReadRequest) -> Self {
-        Self { request, submitted: None, done: 0 }
+        Self { request, submitted: None, done: 0, tried_again: 0 }
     }
 
     pub(super) fn device(&self) -> usize {
         self.request.device
+    }
+
+    pub(super) fn buffer_id(&self) -> u64 {
+        self.request.buffer.id()
+    }
+
+    /// Counts a failure that may pass, and says whether to ask for the same once more.
+    pub(super) fn try_again(&mut self) -> bool {
+        self.tried_again += 1;
+        self.tried_again <= TRIES
     }
 
     /// The kernel has it since `now`. The first time counts.

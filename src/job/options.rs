@@ -234,7 +234,7 @@ pub static OPTIONS: &[OptionEntry] = &[
         "\"ioc\"",
         "ioc: I/O threads fill blocks, compute threads empty them; sync: each thread reads, then computes",
     ),
-    option("engine.io", choice(&["libaio", "psync"], &["io_uring"]), "\"libaio\"", "how blocks are read"),
+    option("engine.io", choice(&["libaio", "io_uring", "psync"], &[]), "\"libaio\"", "how blocks are read"),
     option(
         "engine.block_size",
         Kind::Auto(&Kind::Bytes { multiple: CHUNK as u64 }),

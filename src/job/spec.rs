@@ -340,11 +340,13 @@ names!(ModelSpec: Ioc = "ioc", Sync = "sync");
 pub enum IoSpec {
     /// `io_submit` / `io_getevents`.
     Libaio,
+    /// `io_uring_enter`, with registered files and buffers.
+    IoUring,
     /// Blocking `pread`.
     Psync,
 }
 
-names!(IoSpec: Libaio = "libaio", Psync = "psync");
+names!(IoSpec: Libaio = "libaio", IoUring = "io_uring", Psync = "psync");
 
 /// What becomes of memory that the budget leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

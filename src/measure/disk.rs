@@ -17,6 +17,13 @@ pub fn filesystem(directory: &Path) -> Option<String> {
     mount_of(directory).map(|mount| mount.filesystem)
 }
 
+/// The file system that a directory lies on, told apart from all others of the machine: `xfs /dev/sda1 at /mnt/ssd0`.
+/// `None` where the directory does not exist or the system does not tell.
+pub fn place(directory: &Path) -> Option<String> {
+    let Mount { filesystem, source, point, .. } = mount_of(directory)?;
+    Some(format!("{filesystem} {} at {}", source.display(), point.display()))
+}
+
 /// Model of the disk that a directory lies on, as the disk calls itself. Where several make up one device (LVM,
 /// RAID), all models. `None` where there is none (tmpfs, network, loop devices, most virtual disks).
 pub fn disk_model(directory: &Path) -> Option<String> {

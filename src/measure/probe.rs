@@ -15,6 +15,10 @@ use crate::storage::buffer::{ALIGNMENT, AlignedBuffer};
 use crate::storage::device::DeviceFiles;
 use crate::units::format_bytes;
 
+/// Bytes of all blocks that `engine.buffer` has by default, and of one: whether they can be registered is found out.
+const BUFFER: usize = 64 << 20;
+const BLOCK: usize = 1 << 20;
+
 /// What was found out about one feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
@@ -26,7 +30,7 @@ pub enum Finding {
     Unknown(String),
 }
 
-/// A directory and the machine it is on.
+/// What a directory offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// The directory.
@@ -37,40 +41,61 @@ pub struct Probe {
     pub disk_model: Option<String>,
     /// Whether reads can go past the page cache.
     pub direct: Finding,
-    /// Whether the kernel's AIO reads here.
-    pub libaio: Finding,
-    /// Whether the kernel offers `io_uring`.
-    pub io_uring: Finding,
-    /// Whether hardware counters can be read.
-    pub counters: Finding,
-    /// The machine.
-    pub environment: Environment,
+    /// Whether each asynchronous engine reads here.
+    pub engines: Vec<(IoSpec, Finding)>,
 }
 
-/// Tries what `directory` and this machine offer. Writes a page to a temporary file in the directory, if it may.
+/// What a machine offers, whatever the directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// The machine.
+    pub environment: Environment,
+    /// Whether hardware counters can be read.
+    pub counters: Finding,
+}
+
+/// The engines that a kernel may refuse.
+const ASYNCHRONOUS: [IoSpec; 2] = [IoSpec::Libaio, IoSpec::IoUring];
+
+/// Tries what `directory` offers. Writes a page to a temporary file in it, if it may.
 pub fn probe(directory: &Path) -> Probe {
-    let (direct, libaio) = match try_reads(directory) {
+    let (direct, engines) = match try_reads(directory) {
         Ok(findings) => findings,
-        Err(why) => (Finding::Unknown(why.clone()), Finding::Unknown(why)),
+        Err(why) => {
+            let unknown = Finding::Unknown(why);
+            (unknown.clone(), ASYNCHRONOUS.map(|io| (io, unknown.clone())).to_vec())
+        }
     };
     Probe {
         directory: directory.to_owned(),
         filesystem: disk::filesystem(directory),
         disk_model: disk::disk_model(directory),
         direct,
-        libaio,
-        io_uring: io_uring(read("/proc/sys/kernel/io_uring_disabled").as_deref()),
-        counters: counters(has_counters(), read("/proc/sys/kernel/perf_event_paranoid").as_deref()),
-        environment: Environment::current(),
+        engines,
     }
+}
+
+/// Looks at the machine.
+pub fn machine() -> Machine {
+    Machine {
+        environment: Environment::current(),
+        counters: counters(has_counters(), read("/proc/sys/kernel/perf_event_paranoid").as_deref()),
+    }
+}
+
+/// Threads that ran or wanted to, on the mean over the last minute. `None` where the system does not tell.
+pub fn load() -> Option<f64> {
+    read("/proc/loadavg")?.split_ascii_whitespace().next()?.parse().ok()
 }
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// Whether O_DIRECT and libaio read back a page that is written to a file here.
-fn try_reads(directory: &Path) -> Result<(Finding, Finding), String> {
+type Findings = (Finding, Vec<(IoSpec, Finding)>);
+
+/// Whether O_DIRECT and the engines read back a page that is written to a file here.
+fn try_reads(directory: &Path) -> Result<Findings, String> {
     let page = [0xA5_u8; ALIGNMENT];
     let mut file = tempfile::NamedTempFile::new_in(directory)
         .map_err(|error| format!("no file can be written to {}: {error}", directory.display()))?;
@@ -83,15 +108,22 @@ fn try_reads(directory: &Path) -> Result<(Finding, Finding), String> {
     } else {
         Finding::No("the file system refuses it or is in memory; reads are buffered".to_owned())
     };
-    let libaio = match read_by_aio(files, &page) {
-        Ok(()) => Finding::Yes(String::new()),
-        Err(error) => Finding::No(error.to_string()),
-    };
-    Ok((direct, libaio))
+    let files = Arc::new(files);
+    let engines = ASYNCHRONOUS.map(|io| {
+        let finding = match read_by(io, Arc::clone(&files), &page) {
+            Ok(hint) => Finding::Yes(hint),
+            Err(error) => Finding::No(error.to_string()),
+        };
+        (io, finding)
+    });
+    Ok((direct, engines.to_vec()))
 }
 
-fn read_by_aio(files: DeviceFiles, page: &[u8]) -> std::io::Result<()> {
-    let mut engine = open_engine(IoSpec::Libaio, Arc::new(files), 1, None)?;
+/// Reads the page, and returns what there is to say of blocks as many as a run has by default.
+fn read_by(io: IoSpec, files: Arc<DeviceFiles>, page: &[u8]) -> std::io::Result<String> {
+    let mut engine = open_engine(io, files, 1, None)?;
+    let blocks: Vec<_> = (0..BUFFER / BLOCK).map(|_| AlignedBuffer::new(BLOCK)).collect();
+    let hint = engine.register(&blocks).err().map_or_else(String::new, |error| error.to_string());
     let buffer = AlignedBuffer::new(ALIGNMENT);
     engine.submit(&mut vec![ReadRequest { device: 0, offset: 0, len: page.len(), buffer, tag: 0 }])?;
     let mut completions = Vec::new();
@@ -102,7 +134,7 @@ fn read_by_aio(files: DeviceFiles, page: &[u8]) -> std::io::Result<()> {
             completion.result?;
             let same = completion.request.buffer[..page.len()] == *page;
             return if same {
-                Ok(())
+                Ok(hint)
             } else {
                 Err(std::io::Error::other("it read other bytes than written"))
             };
@@ -111,21 +143,6 @@ fn read_by_aio(files: DeviceFiles, page: &[u8]) -> std::io::Result<()> {
     // Dropping the engine would wait for the read, and with a dead disk that is for ever.
     std::mem::forget(engine);
     Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "a read did not finish within a minute"))
-}
-
-/// From `kernel.io_uring_disabled`, which kernels have from 6.6 on.
-fn io_uring(disabled: Option<&str>) -> Finding {
-    match disabled.map(str::trim) {
-        Some("0") => Finding::Yes("not used yet".to_owned()),
-        Some("1") => Finding::No(
-            "kernel.io_uring_disabled = 1: for privileged processes and its group only; not used yet"
-                .to_owned(),
-        ),
-        Some(setting) => Finding::No(format!("kernel.io_uring_disabled = {setting}; not used yet")),
-        None => {
-            Finding::Unknown("this kernel has no setting kernel.io_uring_disabled; not used yet".to_owned())
-        }
-    }
 }
 
 /// Whether the kernel drives a core's performance counters: `cpu` on x86 (`cpu_core` where cores are of two
@@ -163,12 +180,20 @@ impl fmt::Display for Finding {
 
 impl fmt::Display for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let machine = &self.environment;
         writeln!(f, "{}", self.directory.display())?;
         writeln!(f, "  file system     {}", or_unknown(self.filesystem.as_deref()))?;
         writeln!(f, "  disk            {}", or_unknown(self.disk_model.as_deref()))?;
         writeln!(f, "  O_DIRECT        {}", self.direct)?;
-        writeln!(f, "  libaio          {}", self.libaio)?;
+        for (io, finding) in &self.engines {
+            writeln!(f, "  {:15} {finding}", io.name())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let machine = &self.environment;
         writeln!(f, "machine {}", machine.machine)?;
         writeln!(f, "  cpu             {}", or_unknown(machine.cpu_model.as_deref()))?;
         writeln!(f, "  cores           {}", or_unknown(machine.cores))?;
@@ -176,7 +201,6 @@ impl fmt::Display for Probe {
         writeln!(f, "  last cache      {}", or_unknown(machine.llc_b.map(format_bytes)))?;
         writeln!(f, "  memory          {}", or_unknown(machine.memory_total_b.map(format_bytes)))?;
         writeln!(f, "  kernel          {}", machine.kernel_release)?;
-        writeln!(f, "  io_uring        {}", self.io_uring)?;
         writeln!(f, "  counters        {}", self.counters)
     }
 }
@@ -189,39 +213,44 @@ fn or_unknown(value: Option<impl fmt::Display>) -> String {
 mod tests {
     use super::*;
 
-    fn fixed() -> Probe {
-        Probe {
+    #[test]
+    fn a_directory_reads_as_a_table() {
+        let probe = Probe {
             directory: "/mnt/ssd0".into(),
             filesystem: Some("xfs".to_owned()),
-            disk_model: Some("Fast Disk 1".to_owned()),
+            disk_model: None,
             direct: Finding::Yes(String::new()),
-            libaio: Finding::Yes(String::new()),
-            io_uring: io_uring(Some("0\n")),
-            counters: counters(false, None),
-            environment: Environment {
-                machine: "lab-3".to_owned(),
-                cpu_model: Some("AMD EPYC 9R14".to_owned()),
-                cores: Some(2),
-                l2_b: Some(1 << 20),
-                llc_b: None,
-                memory_total_b: Some(16_530_000_000),
-                kernel_release: "6.12.8".to_owned(),
-                ioc_version: "0.1.0",
-                git_rev: None,
-                slurm_job: None,
-                slurm_node: None,
-            },
-        }
+            engines: vec![
+                (IoSpec::Libaio, Finding::Yes(String::new())),
+                (IoSpec::IoUring, Finding::No("a sandbox forbids io_uring".to_owned())),
+            ],
+        };
+        insta::assert_snapshot!(probe, @r"
+        /mnt/ssd0
+          file system     xfs
+          disk            unknown
+          O_DIRECT        yes
+          libaio          yes
+          io_uring        no: a sandbox forbids io_uring
+        ");
     }
 
     #[test]
-    fn a_probe_reads_as_a_table() {
-        insta::assert_snapshot!(fixed(), @r"
-        /mnt/ssd0
-          file system     xfs
-          disk            Fast Disk 1
-          O_DIRECT        yes
-          libaio          yes
+    fn a_machine_reads_as_a_table() {
+        let environment = Environment {
+            machine: "lab-3".to_owned(),
+            cpu_model: Some("AMD EPYC 9R14".to_owned()),
+            cores: Some(2),
+            l2_b: Some(1 << 20),
+            llc_b: None,
+            memory_total_b: Some(16_530_000_000),
+            kernel_release: "6.12.8".to_owned(),
+            ioc_version: "0.1.0",
+            git_rev: None,
+            slurm_job: None,
+            slurm_node: None,
+        };
+        insta::assert_snapshot!(Machine { environment, counters: counters(false, None) }, @r"
         machine lab-3
           cpu             AMD EPYC 9R14
           cores           2
@@ -229,33 +258,32 @@ mod tests {
           last cache      unknown
           memory          15.4 GiB
           kernel          6.12.8
-          io_uring        yes: not used yet
           counters        no: this machine shows none, as most virtual machines
         ");
     }
 
     #[test]
-    fn a_directory_that_can_be_written_to_reads_back_by_aio() {
+    fn a_directory_that_can_be_written_to_reads_back_by_every_engine() {
         let folder = tempfile::tempdir().unwrap();
         let probe = probe(folder.path());
-        assert_eq!(probe.libaio, Finding::Yes(String::new()));
+        for (io, finding) in &probe.engines {
+            let refused = *io == IoSpec::IoUring && crate::io::io_uring::available().is_err();
+            assert_eq!(matches!(finding, Finding::Yes(_)), !refused, "{io:?}: {finding}");
+        }
         assert!(!matches!(probe.direct, Finding::Unknown(_)), "{}", probe.direct);
         assert!(probe.filesystem.is_some());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
     }
 
     #[test]
-    fn a_directory_that_is_not_there_says_so_and_the_rest_is_found() {
+    fn a_directory_that_is_not_there_says_so() {
         let probe = probe(Path::new("/no/such/directory"));
         let why = probe.direct.to_string();
         assert!(why.starts_with("unknown: no file can be written to /no/such/directory"), "{why}");
-        assert!(!probe.environment.kernel_release.is_empty());
     }
 
     #[test]
     fn settings_of_the_kernel_are_read_as_they_are_meant() {
-        assert!(matches!(io_uring(Some("2\n")), Finding::No(_)));
-        assert!(matches!(io_uring(None), Finding::Unknown(_)));
         assert!(matches!(counters(true, Some("-1\n")), Finding::Yes(_)));
         assert!(matches!(counters(true, Some("2\n")), Finding::Yes(_)));
         assert!(matches!(counters(true, Some("4\n")), Finding::No(_)));

@@ -1,12 +1,15 @@
 //! The grid of a run: found, or built.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::RunError;
 use super::plan::{JobPlan, PlannedRun};
 use crate::dataset::{self, Context};
+use crate::engine::plan::Plan;
 use crate::grid::{self, Grid, LayoutRequest, layout_key};
+use crate::job::spec::RunSpec;
+use crate::measure::advice::{self, Advice};
 
 /// What a run asks of its grid.
 pub fn request(run: &PlannedRun) -> LayoutRequest<'_> {
@@ -16,6 +19,21 @@ pub fn request(run: &PlannedRun) -> LayoutRequest<'_> {
         grid: &run.spec.grid,
         storage: &run.spec.storage,
     }
+}
+
+/// The directories of a run's devices: the data directory where it names none.
+pub fn folders(data: &Path, spec: &RunSpec) -> Vec<PathBuf> {
+    let devices = &spec.storage.devices;
+    if devices.is_empty() { vec![data.to_owned()] } else { devices.clone() }
+}
+
+/// What a probe of a run's devices advises for the engine that reads them. Nothing for emulated devices: what was
+/// probed are the real ones.
+pub fn advice(data: &Path, spec: &RunSpec) -> Option<Advice> {
+    if spec.storage.emulate.is_some() {
+        return None;
+    }
+    advice::find(data, &folders(data, spec), Plan::reads_by(&spec.engine))
 }
 
 /// The run's grid, if it is built.

@@ -87,7 +87,7 @@ fn attempt(
     let grid = layout::find(&job.data, run)?
         .ok_or_else(|| RunError::Dataset("its grid is not built; run `ioc build` first".to_owned()))?;
     fill_grid(row, &grid);
-    let plan = resolve(run, &grid, around.cores)?;
+    let plan = resolve(job, run, &grid, around.cores)?;
     fill_plan(row, &plan);
     let files = open_files(&grid)?;
     row.direct_io = Some(files.direct());
@@ -109,13 +109,14 @@ fn attempt(
 }
 
 /// The engine's parameters on this machine, refused where the budget is too small for them.
-fn resolve(run: &PlannedRun, grid: &Grid, cores: u32) -> Result<Plan, RunError> {
+fn resolve(job: &JobPlan, run: &PlannedRun, grid: &Grid, cores: u32) -> Result<Plan, RunError> {
     let spec = &run.spec;
     let interleave = match spec.grid.interleave {
         Auto::Auto => None,
         Auto::Value(columns) => Some(columns),
     };
-    let plan = Plan::resolve(&spec.engine, interleave, grid.manifest.ssds, cores)?;
+    let advice = layout::advice(&job.data, spec);
+    let plan = Plan::resolve(&spec.engine, interleave, grid.manifest.ssds, cores, advice.as_ref())?;
     let state = algorithm::state_bytes(&spec.algorithm, grid.manifest.vertices);
     plan.check_memory(state, spec.engine.memory)?;
     Ok(match spec.engine.cache {

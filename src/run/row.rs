@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::layout;
 use super::plan::{JobPlan, PlannedRun};
 use crate::algorithm::{Outcome, pagerank};
 use crate::engine::accounting::Account;
@@ -37,16 +38,15 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
 
 fn fill_machine(row: &mut Row, plan: &JobPlan, run: &PlannedRun) {
     let machine = Environment::current();
-    let folders = &run.spec.storage.devices;
-    let folders = if folders.is_empty() { std::slice::from_ref(&plan.data) } else { folders };
+    let folders = layout::folders(&plan.data, &run.spec);
     row.machine = Some(machine.machine);
     row.cpu_model = machine.cpu_model;
     row.cores = machine.cores.map(|cores| cores as u64);
     row.llc_b = machine.llc_b;
     row.memory_total_b = machine.memory_total_b;
     row.kernel_release = some_text(&machine.kernel_release);
-    row.filesystem = disk::of_all(folders, disk::filesystem);
-    row.disk_model = disk::of_all(folders, disk::disk_model);
+    row.filesystem = disk::of_all(&folders, disk::filesystem);
+    row.disk_model = disk::of_all(&folders, disk::disk_model);
     row.ioc_version = Some(machine.ioc_version.to_owned());
     row.git_rev = machine.git_rev.map(ToOwned::to_owned);
     row.slurm_job = machine.slurm_job;

@@ -6,17 +6,21 @@
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Alignment of every buffer, and of offsets and lengths of direct requests.
 pub const ALIGNMENT: usize = 4096;
 
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
 /// An owned, zeroed, page-aligned buffer. Zeroed pages cost no memory until they are written.
 #[derive(Debug)]
 pub struct AlignedBuffer {
     start: NonNull<u8>,
     len: usize,
+    id: u64,
 }
 
 // SAFETY: the buffer owns its memory exclusively, like a Box<[u8]>.
@@ -35,9 +39,14 @@ impl AlignedBuffer {
         let start =
             unsafe { mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
         match start.ok().and_then(|start| NonNull::new(start.cast())) {
-            Some(start) => Self { start, len },
+            Some(start) => Self { start, len, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) },
             None => handle_alloc_error(Layout::array::<u8>(len).unwrap_or(Layout::new::<u8>())),
         }
+    }
+
+    /// A number that no other buffer of this process has or will have; an address is used again.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// Where the memory starts, for the kernel to write to while the buffer is lent to it.

@@ -38,6 +38,17 @@ pub fn kronecker(scale: u32, weights: bool) -> DatasetSpec {
     }
 }
 
+/// Every way to read that this machine allows.
+#[allow(clippy::print_stderr)]
+pub fn kinds() -> Vec<IoSpec> {
+    let mut kinds = IoSpec::ALL.to_vec();
+    if let Err(refusal) = ioc_grid::io::io_uring::available() {
+        eprintln!("io_uring is not tested: {refusal}");
+        kinds.retain(|kind| *kind != IoSpec::IoUring);
+    }
+    kinds
+}
+
 /// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
@@ -156,7 +167,7 @@ fn run_on<'a>(
         cache: CacheSpec::Off,
         kernel: case.kernel,
     };
-    let plan = Plan { pins: case.pins, ..Plan::resolve(&engine, Some(case.interleave), case.ssds, 2)? };
+    let plan = Plan { pins: case.pins, ..Plan::resolve(&engine, Some(case.interleave), case.ssds, 2, None)? };
     let mut state = algorithm::create(algorithm, algorithm::Setup { grid, kernel: plan.kernel })?;
     let interrupt: &'static Interrupt = Box::leak(Box::new(Interrupt::new()));
     let setup = Setup {

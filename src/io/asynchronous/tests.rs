@@ -18,7 +18,9 @@ struct Scripted {
     waits: VecDeque<Step>,
     /// Bytes that a read brings at most.
     piece: usize,
-    done: Vec<IoEvent>,
+    /// What the first reads are said to have brought.
+    results: VecDeque<i64>,
+    done: Vec<Event>,
     calls: Arc<std::sync::atomic::AtomicUsize>,
 }
 
@@ -31,28 +33,29 @@ fn next(script: &mut VecDeque<Step>, limit: usize) -> io::Result<usize> {
 }
 
 impl Kernel for Scripted {
-    unsafe fn submit(&mut self, requests: &mut [Iocb]) -> io::Result<usize> {
+    unsafe fn submit(&mut self, reads: &[Read]) -> io::Result<usize> {
         self.calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let taken = next(&mut self.submits, requests.len())?;
-        for request in &requests[..taken] {
-            let len = self.piece.min(request.bytes as usize);
+        let taken = next(&mut self.submits, reads.len())?;
+        for read in &reads[..taken] {
+            let len = self.piece.min(read.len);
             // SAFETY: our caller promises that the memory stays until the event, and it is written here.
-            let memory = unsafe { std::slice::from_raw_parts_mut(request.buffer as *mut u8, len) };
+            let memory = unsafe { std::slice::from_raw_parts_mut(read.address, len) };
             // SAFETY: the engine keeps its files open.
-            let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(request.fd.cast_signed()) };
-            let read = rustix::io::pread(fd, memory, request.offset.cast_unsigned()).unwrap();
-            let result = read.cast_signed() as i64;
-            self.done.push(IoEvent { data: request.data, result, ..IoEvent::default() });
+            let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(read.fd) };
+            let bytes = rustix::io::pread(fd, memory, read.offset).unwrap();
+            let result = self.results.pop_front().unwrap_or(bytes.cast_signed() as i64);
+            self.done.push(Event { mark: read.mark, result });
         }
         Ok(taken)
     }
 
-    fn events(&mut self, events: &mut [IoEvent], _timeout: Option<Duration>) -> io::Result<usize> {
-        let seen = next(&mut self.waits, events.len().min(self.done.len()))?;
-        for event in &mut events[..seen] {
-            *event = self.done.pop().unwrap();
-        }
-        Ok(seen)
+    fn events(&mut self, events: &mut Vec<Event>, _timeout: Option<Duration>) -> io::Result<()> {
+        let seen = match next(&mut self.waits, self.done.len()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            seen => seen?,
+        };
+        events.extend((0..seen).filter_map(|_| self.done.pop()));
+        Ok(())
     }
 }
 
@@ -60,9 +63,10 @@ struct Script {
     submits: Vec<Step>,
     waits: Vec<Step>,
     piece: usize,
+    results: Vec<i64>,
 }
 
-const WILLING: Script = Script { submits: vec![], waits: vec![], piece: usize::MAX };
+const WILLING: Script = Script { submits: vec![], waits: vec![], piece: usize::MAX, results: vec![] };
 
 /// Reads eight blocks under a script: the completions, and how often the kernel was called to submit.
 fn read(disk: &Disk, script: Script) -> (Vec<Completion>, usize) {
@@ -71,10 +75,11 @@ fn read(disk: &Disk, script: Script) -> (Vec<Completion>, usize) {
         submits: script.submits.into(),
         waits: script.waits.into(),
         piece: script.piece,
+        results: script.results.into(),
         done: vec![],
         calls: Arc::clone(&calls),
     };
-    let mut engine = LibaioEngine::on(Box::new(kernel), Arc::clone(&disk.files), 8);
+    let mut engine = AsynchronousEngine::on(Box::new(kernel), Arc::clone(&disk.files), 8);
     let mut requests: Vec<_> = (0..8).map(|k| request(k % 2, 16384 * k as u64, 16384, k as u64)).collect();
     engine.submit(&mut requests).unwrap();
     assert!(requests.is_empty());
@@ -157,33 +162,32 @@ fn short_reads_are_continued_to_the_end_and_keep_their_first_submission() {
 
 #[test]
 fn a_negative_result_is_the_error_of_its_request() {
-    let disk = Disk::new(1, 4096);
-    let mut engine = LibaioEngine::new(Arc::clone(&disk.files), 1).unwrap();
-    let slot = engine.slots.insert(Transfer::new(request(0, 0, 4096, 9)));
-    let event = IoEvent { data: slot as u64, result: -5, ..IoEvent::default() };
-    let mut completions = Vec::new();
-    engine.finish(event, Instant::now(), &mut completions);
-    assert_eq!(completions[0].request.tag, 9);
-    assert_eq!(completions[0].result.as_ref().unwrap_err().raw_os_error(), Some(5));
+    let disk = Disk::new(2, 1 << 17);
+    let (completions, _) = read(&disk, Script { results: vec![16384, -5], ..WILLING });
+    for completion in &completions {
+        let error = completion.result.as_ref().err().and_then(io::Error::raw_os_error);
+        assert_eq!(error, (completion.request.tag == 1).then_some(5));
+    }
 }
 
 #[test]
-fn a_kernel_without_room_is_explained_with_what_to_do() {
-    let error = explain_setup(&Errno::AGAIN.into(), 512);
-    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-    let text = error.to_string();
-    assert!(text.starts_with("the kernel has no room for 512 more asynchronous requests"), "{text}");
-    assert!(text.contains("sysctl fs.aio-max-nr") && text.contains("psync"), "{text}");
-    let text = explain_setup(&Errno::NOSYS.into(), 512).to_string();
-    assert!(text.contains("offers no asynchronous I/O"), "{text}");
+fn a_read_that_the_kernel_could_not_do_at_the_moment_is_tried_again_and_not_for_ever() {
+    let disk = Disk::new(2, 1 << 17);
+    for errno in [Errno::INTR, Errno::AGAIN, Errno::CANCELED] {
+        let refusal = -i64::from(errno.raw_os_error());
+        let (completions, _) = read(&disk, Script { results: vec![refusal; 20], ..WILLING });
+        assert!(all_well(&disk, &completions), "{errno}");
+        let (completions, _) = read(&disk, Script { results: vec![refusal; 8 * 1000], ..WILLING });
+        assert!(completions.iter().all(|completion| {
+            completion.result.as_ref().unwrap_err().raw_os_error() == Some(errno.raw_os_error())
+        }));
+    }
 }
 
 #[test]
-fn the_real_kernel_refuses_more_than_its_limit_and_is_explained() {
-    let disk = Disk::new(1, 4096);
-    let Err(error) = LibaioEngine::new(Arc::clone(&disk.files), 8_000_000) else { return };
-    let text = error.to_string();
-    assert!(text.contains("8000000") && text.contains("engine.io_depth"), "{text}");
-    let Err(error) = LibaioEngine::new(Arc::clone(&disk.files), usize::MAX) else { panic!("accepted") };
-    assert!(error.to_string().contains("cannot be set up: Invalid argument"), "{error}");
+fn a_kernel_without_room_is_left_alone_until_something_has_finished() {
+    let disk = Disk::new(2, 1 << 17);
+    let submits = vec![Step::At(3), Step::At(0), Step::At(0), Step::At(2)];
+    let (completions, _) = read(&disk, Script { submits, waits: vec![Step::At(1)], ..WILLING });
+    assert!(all_well(&disk, &completions));
 }
