@@ -12,7 +12,7 @@ use super::exact::{Quantum, Total, result_checksum};
 use super::sums::{ColumnSums, Sums, split};
 use super::verdict::{Verdict, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
-use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
+use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::Column;
 use crate::grid::{BlockView, ChunkError, Grid};
 use crate::interrupt::Interrupt;
@@ -137,11 +137,8 @@ fn contribution<C: Contribution>(rank: f64, degree: u32, quantum: Quantum) -> C 
 }
 
 impl<C: Contribution> Algorithm for Pagerank<C> {
-    fn passes(&self) -> Passes {
-        match self.spec.tolerance {
-            None => Passes::Exactly(self.spec.iterations),
-            Some(_) => Passes::AtMost(self.spec.iterations),
-        }
+    fn passes(&self) -> u64 {
+        self.spec.iterations
     }
 
     fn begin(&mut self) -> Option<Box<dyn Pass + '_>> {

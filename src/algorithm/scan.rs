@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{GraphAlgorithm, Outcome, Setup};
-use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
+use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::digest::dataset_checksum;
 use crate::grid::{BlockView, ChunkError};
 use crate::job::spec::ScanSpec;
@@ -35,8 +35,8 @@ impl Scan {
 }
 
 impl Algorithm for Scan {
-    fn passes(&self) -> Passes {
-        Passes::Exactly(self.iterations)
+    fn passes(&self) -> u64 {
+        self.iterations
     }
 
     fn begin(&mut self) -> Option<Box<dyn Pass + '_>> {

@@ -10,7 +10,7 @@ use super::exact::{Quantum, result_checksum};
 use super::sums::{ColumnSums, Sums, split};
 use super::verdict::{Verdict, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
-use crate::engine::pass::{Algorithm, IfOwned, Pass, Passes, Taken};
+use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::{Column, Manifest};
 use crate::grid::{BlockView, ChunkError, Grid};
 use crate::interrupt::Interrupt;
@@ -57,8 +57,8 @@ pub(crate) fn quantum(manifest: &Manifest, x: &[f64]) -> Result<Quantum, SetupEr
 }
 
 impl Algorithm for Spmv {
-    fn passes(&self) -> Passes {
-        Passes::Exactly(self.spec.iterations)
+    fn passes(&self) -> u64 {
+        self.spec.iterations
     }
 
     fn begin(&mut self) -> Option<Box<dyn Pass + '_>> {

@@ -11,7 +11,7 @@ use crate::engine::plan::Plan;
 use crate::grid::chunk::CHUNK;
 use crate::interrupt::Interrupt;
 use crate::job::Batch;
-use crate::job::spec::{Auto, RunSpec, SourceSpec};
+use crate::job::spec::{Auto, RunSpec, SourceSpec, WeightsSpec};
 use crate::run::layout;
 use crate::run::plan::PlannedRun;
 use crate::units::{format_bytes, plural};
@@ -124,11 +124,15 @@ fn size(data: &Path, run: &PlannedRun) -> Option<Size> {
     if let Ok(Some(grid)) = layout::find(data, run) {
         return Some(Size { vertices: grid.manifest.vertices, bytes: grid.total_bytes(), built: true });
     }
-    match &run.spec.dataset.source {
+    let spec = &run.spec.dataset;
+    match &spec.source {
         SourceSpec::Kronecker(kronecker) => {
-            let vertices = 1_u64.checked_shl(kronecker.scale)?;
-            let edges = vertices.checked_mul(kronecker.edge_factor)?;
-            let edge = if kronecker.weights { 12 } else { 8 };
+            let drawn = 1_u64.checked_shl(kronecker.scale)?;
+            let vertices = spec.vertices.unwrap_or(drawn);
+            let directions = if spec.directed { 1 } else { 2 };
+            let edges = drawn.checked_mul(kronecker.edge_factor)?.checked_mul(directions)?;
+            let weighted = kronecker.weights && spec.weights == WeightsSpec::Auto;
+            let edge = if weighted { 12 } else { 8 };
             let bytes = edges.checked_mul(edge)?.next_multiple_of(CHUNK as u64);
             Some(Size { vertices, bytes, built: false })
         }

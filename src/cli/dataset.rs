@@ -107,14 +107,12 @@ fn info(data: &Path, name: &str) -> Result<u8, Problem> {
     if let Some(spec) = &entry {
         output::say(&format!("{name}: {}", source(spec)));
     }
-    let layouts = match layouts_of(data, name) {
-        Err(_) if entry.is_some() => {
-            output::say("not built; its counts are known after `ioc dataset import`");
-            return Ok(exit::OK);
-        }
-        layouts => layouts?,
-    };
-    for layout in layouts {
+    let built = grid::list(data).map_err(Problem::failed)?.iter().any(|layout| layout.dataset == name);
+    if entry.is_some() && !built {
+        output::say("not built; its counts are known after `ioc dataset import`");
+        return Ok(exit::OK);
+    }
+    for layout in layouts_of(data, name)? {
         output::say(&match &layout.grid {
             Some(grid) => describe(&layout, grid),
             None => format!(

@@ -61,16 +61,6 @@ impl Console {
         Self { mode, state: Mutex::new(State { out, stage: None }) }
     }
 
-    /// A repetition begins: at a terminal, its label and a clock.
-    pub fn running(&self, line: &StatusLine<'_>) {
-        if self.mode == Mode::Bars {
-            let bar = ProgressBar::new_spinner().with_style(style("{spinner} {msg} {elapsed}"));
-            bar.set_message(line.label());
-            bar.enable_steady_tick(TICK);
-            self.state().stage = Some(Stage::new(line.label(), Unit::Edges, Some(bar)));
-        }
-    }
-
     /// A repetition is over.
     pub fn finished(&self, line: &StatusLine<'_>) {
         let mut state = self.state();
@@ -206,7 +196,7 @@ pub struct StatusLine<'a> {
 
 impl StatusLine<'_> {
     /// The line up to the colon.
-    pub fn label(&self) -> String {
+    fn label(&self) -> String {
         let row = self.row;
         let names = [Some(row.job.as_str()), row.variant.as_deref(), row.algorithm.as_deref()];
         let names: Vec<&str> = names.into_iter().flatten().collect();
@@ -370,7 +360,6 @@ mod tests {
         // Drawn nowhere, since this test's stderr is no terminal; what is printed beside the bar still is.
         let text = printed(Mode::Bars, |console| {
             let row = row();
-            console.running(&StatusLine { number: 1, total: 2, row: &row });
             console.note("one.");
             console.finished(&StatusLine { number: 1, total: 2, row: &row });
             import(console);

@@ -108,7 +108,7 @@ struct Session<'a> {
     file: &'a Path,
     options: &'a Options<'a>,
     /// Imports that failed: a cause that took hours to find is not looked for again.
-    unbuilt: HashMap<(String, String, u64), Failure>,
+    unbuilt: HashMap<Import, Failure>,
     /// What a scan sustained, by layout and I/O settings; nothing where it failed.
     rates: HashMap<String, Option<f64>>,
 }
@@ -181,10 +181,15 @@ impl Session<'_> {
     }
 }
 
-/// What an import depends on: data set, layout and memory. Runs that share them share the reason why it fails, which
-/// may take hours to find.
-pub fn import_of(run: &PlannedRun) -> (String, String, u64) {
-    (run.spec.dataset.name.clone(), layout_key(&layout::request(run)), run.spec.engine.memory)
+/// What an import depends on: data set, layout, devices and memory. Runs that share them share the reason why it fails,
+/// which may take hours to find.
+pub type Import = (String, String, Vec<PathBuf>, u64);
+
+/// The import of a run.
+pub fn import_of(run: &PlannedRun) -> Import {
+    let spec = &run.spec;
+    let layout = layout_key(&layout::request(run));
+    (spec.dataset.name.clone(), layout, spec.storage.devices.clone(), spec.engine.memory)
 }
 
 fn is_built(plan: &JobPlan, run: usize) -> bool {

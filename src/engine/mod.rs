@@ -130,7 +130,7 @@ impl<'a> Engine<'a> {
     fn run_ioc(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
         let Self { setup, geometry, blocks, pins, readers } = self;
         let plan = &setup.plan;
-        let schedule = Schedule::new(geometry, algorithm.passes().limit());
+        let schedule = Schedule::new(geometry, algorithm.passes());
         let exchange = Exchange::new(blocks, schedule, pins);
         let wake = || exchange.close();
         let run = Run::new(&setup, &wake);
@@ -210,7 +210,7 @@ impl<'a> Engine<'a> {
     fn run_sync(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
         let Self { setup, geometry, mut blocks, pins, readers } = self;
         let plan = &setup.plan;
-        let schedule = Schedule::new(geometry, algorithm.passes().limit());
+        let schedule = Schedule::new(geometry, algorithm.passes());
         let wake = || schedule.close();
         let run = Run::new(&setup, &wake);
         let describe = |request: &Request, source| describe(&setup.files, request, source);

@@ -3,24 +3,6 @@
 
 use crate::grid::{BlockView, ChunkError};
 
-/// How many passes an algorithm will want: how far the engine may read ahead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passes {
-    /// Just so many.
-    Exactly(u64),
-    /// It stops when it has converged, after so many at the latest.
-    AtMost(u64),
-}
-
-impl Passes {
-    /// The largest number of passes.
-    pub fn limit(self) -> u64 {
-        match self {
-            Self::Exactly(passes) | Self::AtMost(passes) => passes,
-        }
-    }
-}
-
 /// What became of a block offered to a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
@@ -41,8 +23,8 @@ pub enum IfOwned {
 
 /// An algorithm, as the engine drives it.
 pub trait Algorithm {
-    /// Passes wanted.
-    fn passes(&self) -> Passes;
+    /// Passes at most: how far the engine may read ahead.
+    fn passes(&self) -> u64;
     /// The next pass, or `None` where the algorithm is done.
     fn begin(&mut self) -> Option<Box<dyn Pass + '_>>;
     /// Called when every block and column of the pass is done: convergence is decided here.

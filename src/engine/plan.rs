@@ -83,7 +83,7 @@ impl Plan {
                  make the buffer at least \"{}\" or the blocks smaller",
                 format_bytes(spec.buffer),
                 format_bytes(block),
-                format_bytes(least * block),
+                format_bytes(least.saturating_mul(block)),
             )));
         }
         Ok(Self {
@@ -120,7 +120,7 @@ impl Plan {
 
     /// Bytes of the whole process for a run that keeps `state` bytes per-vertex data.
     pub fn memory(&self, state: u64) -> u64 {
-        PROCESS_BYTES + self.buffer_bytes() + state
+        self.buffer_bytes().saturating_add(PROCESS_BYTES).saturating_add(state)
     }
 
     /// Refuses a run that would not stay within its budget.

@@ -66,7 +66,7 @@ impl Expectation {
 }
 
 /// Logical position of a byte of a device's file: the inverse of [`Stripes::locate`].
-pub fn position(stripes: Stripes, device: usize, offset: u64) -> u64 {
+fn position(stripes: Stripes, device: usize, offset: u64) -> u64 {
     // From the start of a stripe, its rest is all of it.
     let stripe = stripes.rest_of_stripe(0);
     let row = offset / stripe;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::storage::stripe::Stripes;
 
-use super::block::{self, Expectation};
+use super::block::Expectation;
 use super::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC};
 use super::error::GridError;
 use super::files::{NumberReader, is_missing};
@@ -93,21 +93,6 @@ impl Grid {
         let column = &self.manifest.columns[column as usize];
         let at = |chunk: u64| chunk * CHUNK as u64;
         at(column.first_chunk)..at(column.first_chunk + column.chunks)
-    }
-
-    /// Destinations of the widest column.
-    pub fn max_column_width(&self) -> u64 {
-        self.manifest.columns.iter().map(|column| column.end_vertex - column.first_vertex).max().unwrap_or(0)
-    }
-
-    /// Bytes of the longest column on all devices.
-    pub fn max_column_bytes(&self) -> u64 {
-        self.manifest.columns.iter().map(|column| column.chunks).max().unwrap_or(0) * CHUNK as u64
-    }
-
-    /// Logical position of a byte of a device's file.
-    pub fn position(&self, device: usize, offset: u64) -> u64 {
-        block::position(self.stripes(), device, offset)
     }
 
     /// What must lie at `offset` of `device`, within the extent of `column`: for [`super::BlockView::new`].

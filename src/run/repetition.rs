@@ -150,7 +150,7 @@ fn measure(
         algorithm::create(&run.spec.algorithm, algorithm::Setup { grid, kernel: plan.kernel })?;
     let rate = run.spec.storage.emulate.and_then(NonZeroU64::new);
     let shaper = rate.map(|rate| Arc::new(Shaper::new(files.count(), rate)));
-    let passes = algorithm.as_algorithm().passes().limit();
+    let passes = algorithm.as_algorithm().passes();
     let setup = Setup {
         grid,
         plan,
