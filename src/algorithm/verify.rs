@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::{Outcome, pagerank, spmv};
 use crate::algorithm::SetupError;
+use crate::grid::manifest::Order;
 use crate::grid::{EdgeReader, Grid, GridError};
 use crate::interrupt::Interrupt;
 use crate::job::spec::AlgorithmSpec;
@@ -42,8 +43,10 @@ pub fn verify(
     memory: u64,
     interrupt: &Interrupt,
 ) -> Result<Verdict, SetupError> {
+    // A recomputation is by dense index: the way to it, and degrees in both numberings.
+    let order = if grid.manifest.order == Order::Natural { 0 } else { 8 };
     let fits = |bytes_per_vertex: u64| {
-        grid.manifest.edges < FULL_BELOW && grid.manifest.vertices * bytes_per_vertex <= memory
+        grid.manifest.edges < FULL_BELOW && grid.manifest.vertices * (bytes_per_vertex + order) <= memory
     };
     match (spec, &outcome.values) {
         (AlgorithmSpec::Scan(_), _) => Ok(same_checksum(grid.manifest.dataset_checksum, outcome.checksum)),
@@ -72,11 +75,10 @@ pub(crate) fn each_edge(
     mut visit: impl FnMut(u64, u64, f64),
 ) -> Result<(), SetupError> {
     let mut reader = EdgeReader::new(grid)?;
-    while let Some(chunk) = reader.next_chunk()? {
+    while reader.next_edges(&mut visit)? {
         if interrupt.raised() {
             return Err(GridError::Interrupted.into());
         }
-        chunk.for_each(&mut visit);
     }
     Ok(())
 }

@@ -153,7 +153,7 @@ fn needs(data: &Path, run: &PlannedRun) -> String {
     let memory = match Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores() as u32) {
         Err(error) => format!("refused: {error}"),
         Ok(plan) => {
-            let state = algorithm::state_bytes(&spec.algorithm, vertices);
+            let state = algorithm::state_bytes(&spec.algorithm, spec.grid.order.into(), vertices);
             match plan.check_memory(state, spec.engine.memory) {
                 Ok(()) => format!(
                     "{} of {} memory",

@@ -127,6 +127,13 @@ pub(super) fn cut(buckets: Buckets, edges: &[u64], rule: ColumnRule) -> Vec<Rang
     columns.into_iter().flat_map(|column| split(column, widest)).collect()
 }
 
+/// Cuts the buckets into columns of even width, for an order that deals even work to them.
+pub(super) fn even(buckets: Buckets, rule: ColumnRule) -> Vec<Range<usize>> {
+    let total = buckets.count();
+    let widest = total.div_ceil(rule.count.max(1) as usize).max(1);
+    split(0..total, widest).collect()
+}
+
 /// Cuts a range into the fewest ranges of at most `widest`, as even as can be.
 fn split(range: Range<usize>, widest: usize) -> impl Iterator<Item = Range<usize>> {
     let pieces = range.len().div_ceil(widest);

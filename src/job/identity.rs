@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::spec::{
     AlgorithmSpec, Auto, EngineSpec, GridSpec, PagerankSpec, RunSpec, ScanSpec, SpmvSpec, StorageSpec,
+    VertexOrderSpec,
 };
 
 /// `r` and 12 hex digits: of xxh3 over the canonical JSON (dotted names in byte order, no blanks) of what the
@@ -95,7 +96,10 @@ impl Fields {
     }
 
     fn grid(&mut self, grid: &GridSpec) {
-        let GridSpec { encoding, columns, source_window, interleave } = grid;
+        let GridSpec { encoding, columns, source_window, order, interleave } = grid;
+        if *order == VertexOrderSpec::Degree {
+            self.put("grid.order", order);
+        }
         self.put("grid.encoding", encoding);
         self.put_auto("grid.columns", columns);
         self.put_auto("grid.source_window", source_window);

@@ -13,7 +13,7 @@ use super::source::Origin;
 use super::spec::{
     AlgorithmSpec, Auto, DanglingSpec, EncodingSpec, EngineSpec, GridSpec, InitSpec, IoSpec, KernelSpec,
     MeasureSpec, ModelSpec, OrderSpec, OutputSpec, PagerankSpec, PrecisionSpec, RunSpec, ScanSpec, SpmvSpec,
-    StorageSpec, VerifySpec,
+    StorageSpec, VerifySpec, VertexOrderSpec,
 };
 use crate::dataset::registry::{self, Registry};
 use crate::grid::chunk::CHUNK;
@@ -239,11 +239,17 @@ fn pagerank(values: &Values<'_>) -> Result<PagerankSpec, Invalid> {
 }
 
 fn grid(values: &Values<'_>) -> Result<GridSpec, Invalid> {
+    let order = [
+        ("auto", VertexOrderSpec::Auto),
+        ("natural", VertexOrderSpec::Natural),
+        ("degree", VertexOrderSpec::Degree),
+    ];
     Ok(GridSpec {
         encoding: values
             .choice("grid.encoding", &[("raw", EncodingSpec::Raw), ("compact", EncodingSpec::Compact)])?,
         columns: values.auto_u32("grid.columns")?,
         source_window: values.auto("grid.source_window")?,
+        order: values.choice("grid.order", &order)?,
         interleave: values.auto_u32("grid.interleave")?,
     })
 }

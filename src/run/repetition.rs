@@ -117,7 +117,9 @@ fn resolve(run: &PlannedRun, grid: &Grid, cores: u32) -> Result<Plan, RunError> 
         Auto::Value(columns) => Some(columns),
     };
     let plan = Plan::resolve(&spec.engine, interleave, grid.manifest.ssds, cores)?;
-    plan.check_memory(algorithm::state_bytes(&spec.algorithm, grid.manifest.vertices), spec.engine.memory)?;
+    let manifest = &grid.manifest;
+    let state = algorithm::state_bytes(&spec.algorithm, manifest.order, manifest.vertices);
+    plan.check_memory(state, spec.engine.memory)?;
     Ok(plan)
 }
 

@@ -7,7 +7,7 @@ use crate::algorithm::{Outcome, pagerank};
 use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
 use crate::grid::Grid;
-use crate::grid::manifest::Encoding;
+use crate::grid::manifest::{Encoding, Order};
 use crate::job::spec::{AlgorithmSpec, DanglingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PrecisionSpec};
 use crate::measure::environment::Environment;
 use crate::measure::{clock, disk};
@@ -26,7 +26,7 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
     row.io = Some(io_name(spec.engine.io).to_owned());
     row.kernel = Some(kernel_name(spec.engine.kernel).to_owned());
     row.encoding = Some(Encoding::from(spec.grid.encoding).name().to_owned());
-    row.order = Some("natural".to_owned());
+    row.order = Some(Order::from(spec.grid.order).name().to_owned());
     row.cache = Some("off".to_owned());
     row.ssds = Some(spec.storage.ssds);
     row.stripe_b = Some(spec.storage.stripe);

@@ -14,7 +14,7 @@ use ioc_grid::interrupt::Interrupt;
 use ioc_grid::io::IoEngine;
 use ioc_grid::job::spec::{
     AlgorithmSpec, Auto, DatasetSpec, EncodingSpec, EngineSpec, GridSpec, IoSpec, KernelSpec, KroneckerSpec,
-    ModelSpec, SourceSpec, StorageSpec, WeightsSpec,
+    ModelSpec, SourceSpec, StorageSpec, VertexOrderSpec, WeightsSpec,
 };
 use ioc_grid::progress::Silent;
 use ioc_grid::storage::device::DeviceFiles;
@@ -45,6 +45,7 @@ pub struct Case {
     pub interleave: u32,
     pub ssds: u32,
     pub encoding: EncodingSpec,
+    pub order: VertexOrderSpec,
 }
 
 impl Default for Case {
@@ -60,6 +61,7 @@ impl Default for Case {
             interleave: 2,
             ssds: 1,
             encoding: EncodingSpec::Raw,
+            order: VertexOrderSpec::Natural,
         }
     }
 }
@@ -82,6 +84,7 @@ impl World {
             encoding: case.encoding,
             columns: case.columns,
             source_window: Auto::Value(512),
+            order: case.order,
             interleave: Auto::Auto,
         };
         let storage = StorageSpec {

@@ -90,7 +90,7 @@ fn what_this_version_does_not_offer() {
         (
             "values",
             scan!(
-                "[grid]\nencoding = \"compact\"\norder = \"degree\"\n[engine]\nio = \"io_uring\"\ncache = \"auto\"\n\
+                "[engine]\nio = \"io_uring\"\ncache = \"auto\"\n\
                    [measure]\nllc = \"perf\"\ntrace = true\n[output]\nvalues = \"parquet\"\n"
             ),
         ),
