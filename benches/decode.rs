@@ -73,17 +73,16 @@ fn check(grid: &Grid, columns: &[AlignedBuffer]) -> u64 {
 fn add_up(grid: &Grid, columns: &[AlignedBuffer], contributions: &[f32], sums: &mut [f64]) {
     for (view, column) in views(grid, columns).zip(&grid.manifest.columns) {
         let sums = &mut sums[column.first_vertex as usize..column.end_vertex as usize];
-        let term = |source: usize, _: f64| f64::from(contributions[source]);
         let mut add = |target: usize, sum: f64| sums[target] += sum;
         for chunk in view {
             match chunk.expect("a sound chunk").edges {
                 Edges::Raw(RawEdges::Unit(edges)) => {
                     edges.iter().for_each(|edge| {
-                        add(edge.destination as usize, term(edge.source as usize, 1.0));
+                        add(edge.destination as usize, contributions[edge.source as usize].into());
                     });
                 }
                 Edges::Raw(_) => unreachable!("the graph has no weights"),
-                Edges::Compact(cells) => cells.iter().for_each(|cell| cell.add_up(&term, &mut add)),
+                Edges::Compact(cells) => cells.add_up(contributions, |value, _| value.into(), &mut add),
             }
         }
     }

@@ -212,8 +212,7 @@ impl<C: Contribution> Pass for PagerankPass<'_, C> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        let current = self.current;
-        self.sums[column].add(block, if_owned, move |source, _weight| current[source].get())
+        self.sums[column].add(block, if_owned, self.current, |contribution, _weight| contribution.get())
     }
 
     fn column_done(&self, column: usize) {

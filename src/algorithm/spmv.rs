@@ -94,8 +94,8 @@ impl Pass for SpmvPass<'_> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        let (x, quantum) = (self.x, self.quantum);
-        self.sums[column].add(block, if_owned, move |source, weight| quantum.round(weight * x[source]))
+        let quantum = self.quantum;
+        self.sums[column].add(block, if_owned, self.x, move |x, weight| quantum.round(weight * x))
     }
 
     fn column_done(&self, column: usize) {

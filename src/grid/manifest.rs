@@ -109,6 +109,7 @@ pub struct Column {
 
 /// The manifest, `manifest.json` in the grid's directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// [`FORMAT`].
     pub format: u32,

@@ -54,7 +54,9 @@ impl Renumbering {
     pub(super) fn is_complete(&self) -> bool {
         let Some(dense) = &self.dense else { return true };
         let mut seen = vec![false; dense.len()];
-        dense.iter().for_each(|&index| seen[index as usize] = true);
+        for &index in dense {
+            seen[index as usize] = true;
+        }
         seen.into_iter().all(|seen| seen)
     }
 }

@@ -140,7 +140,7 @@ impl Import<'_> {
     fn run(&self) -> Result<Manifest, GridError> {
         let stage = self.request.dataset;
         let dir = &self.paths.dir;
-        let survey = survey::survey(self.source, dir, stage, &self.budget, self.context)?;
+        let mut survey = survey::survey(self.source, dir, stage, &self.budget, self.context)?;
         let vertices = survey.ids.vertices();
         if vertices > 1 << 32 {
             return Err(GridError::TooManyVertices {
@@ -159,24 +159,18 @@ impl Import<'_> {
         self.budget.encode(vertices, 1 << buckets.shift, order_bytes, 16)?;
         let ids_checksum = survey.ids.write(&self.paths.ids())?;
         let even = columns::even(buckets, rule);
-        let positions = match order {
-            Order::Natural => None,
-            Order::Degree => {
-                self.budget.order(vertices, survey.ids.bytes())?;
-                let columns: Vec<_> = even.iter().map(|column| buckets.vertices_of(column)).collect();
-                Some(order::positions(&survey, &columns, stage, self.context)?)
-            }
-        };
-        let (order_checksum, renumbering) = self.write_order(positions.as_deref())?;
+        if order == Order::Degree {
+            self.budget.order(vertices, survey.ids.bytes())?;
+            let columns: Vec<_> = even.iter().map(|column| buckets.vertices_of(column)).collect();
+            survey.positions = Some(order::positions(&survey, &columns, stage, self.context)?);
+        }
+        let (order_checksum, renumbering) = self.write_order(survey.positions.as_deref())?;
         let vertex_rule = survey.rule.to_owned();
         let graph = &self.budget.graph;
-        let positions_of = positions.as_deref();
-        let partition =
-            partition::partition(survey, positions_of, graph, buckets, scatter, dir, stage, self.context)?;
+        let partition = partition::partition(survey, graph, buckets, scatter, dir, stage, self.context)?;
         self.check_count(partition.edges())?;
         let encoding = self.encoding();
         let source_window = source_window.or_else(|| columns::auto_source_window(encoding)).max(1);
-        drop(positions);
         let columns =
             if order == Order::Natural { columns::cut(buckets, &partition.counts, rule) } else { even };
         let encoded = self.encode(vertices, &partition, &columns, source_window, &renumbering)?;

@@ -28,7 +28,9 @@ pub(super) fn positions(
     let degrees = count_degrees(survey, stage, context)?;
     let class = |degree: u32| u32::BITS - degree.leading_zeros();
     let mut classes = [0_u64; u32::BITS as usize + 1];
-    degrees.iter().for_each(|&degree| classes[class(degree) as usize] += 1);
+    for &degree in &degrees {
+        classes[class(degree) as usize] += 1;
+    }
     let mut positions = vec![0; degrees.len()];
     let mut next = deal(columns);
     for wanted in (0..=u32::BITS).rev().filter(|&wanted| classes[wanted as usize] > 0) {

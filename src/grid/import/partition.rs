@@ -74,7 +74,6 @@ impl Weights {
 /// Deals all edges into buckets.
 pub(super) fn partition(
     survey: Survey<'_>,
-    positions: Option<&[u32]>,
     graph: &str,
     buckets: Buckets,
     plan: ScatterPlan,
@@ -83,7 +82,8 @@ pub(super) fn partition(
     context: Context<'_>,
 ) -> Result<Partition, GridError> {
     let spill = Spill::create(folder, buckets.count())?;
-    let Survey { ids, rule, edges } = survey;
+    let Survey { ids, rule, positions, edges } = survey;
+    let positions = positions.as_deref();
     let context = Context { threads: plan.threads, ..context };
     let worker = |_| Mutex::new(Scatter::new(&spill, &ids, positions, buckets, plan.block, graph, rule));
     let workers: Vec<_> = (0..plan.threads).map(worker).collect();
