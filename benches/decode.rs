@@ -12,7 +12,8 @@ use ioc_grid::dataset::{self, Context};
 use ioc_grid::grid::{self, BlockView, Edges, Grid, LayoutRequest, RawEdges};
 use ioc_grid::interrupt::Interrupt;
 use ioc_grid::job::spec::{
-    Auto, DatasetSpec, EncodingSpec, GridSpec, KroneckerSpec, SourceSpec, StorageSpec, WeightsSpec,
+    Auto, DatasetSpec, EncodingSpec, GridSpec, KroneckerSpec, SourceSpec, StorageSpec, VertexOrderSpec,
+    WeightsSpec,
 };
 use ioc_grid::progress::Silent;
 use ioc_grid::storage::buffer::AlignedBuffer;
@@ -22,7 +23,7 @@ fn scale() -> u32 {
     std::env::var("IOC_BENCH_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(20)
 }
 
-fn build(folder: &Path, encoding: EncodingSpec) -> Grid {
+fn build(folder: &Path, encoding: EncodingSpec, order: VertexOrderSpec) -> Grid {
     let kronecker = KroneckerSpec { scale: scale(), edge_factor: 16, seed: 1, weights: false };
     let spec = DatasetSpec {
         name: format!("kron-{}", kronecker.scale),
@@ -34,7 +35,7 @@ fn build(folder: &Path, encoding: EncodingSpec) -> Grid {
         skip_lines: 0,
     };
     let (columns, source_window, interleave) = (Auto::Auto, Auto::Auto, Auto::Auto);
-    let grid = GridSpec { encoding, columns, source_window, interleave };
+    let grid = GridSpec { encoding, columns, source_window, order, interleave };
     let storage =
         StorageSpec { devices: Vec::new(), ssds: 1, stripe: 1 << 20, rated: None, emulate: None, keep: true };
     let request = LayoutRequest { dataset: &spec.name, fingerprint: "bench", grid: &grid, storage: &storage };
@@ -74,17 +75,16 @@ fn check(grid: &Grid, columns: &[AlignedBuffer]) -> u64 {
 fn add_up(grid: &Grid, columns: &[AlignedBuffer], contributions: &[f32], sums: &mut [f64]) {
     for (view, column) in views(grid, columns).zip(&grid.manifest.columns) {
         let sums = &mut sums[column.first_vertex as usize..column.end_vertex as usize];
-        let term = |source: usize, _: f64| f64::from(contributions[source]);
         let mut add = |target: usize, sum: f64| sums[target] += sum;
         for chunk in view {
             match chunk.expect("a sound chunk").edges {
                 Edges::Raw(RawEdges::Unit(edges)) => {
                     for edge in edges {
-                        add(edge.destination as usize, term(edge.source as usize, 1.0));
+                        add(edge.destination as usize, contributions[edge.source as usize].into());
                     }
                 }
                 Edges::Raw(_) => unreachable!("the graph has no weights"),
-                Edges::Compact(cells) => cells.iter().for_each(|cell| cell.add_up(&term, &mut add)),
+                Edges::Compact(cells) => cells.add_up(contributions, |value, _| value.into(), &mut add),
             }
         }
     }
@@ -94,8 +94,13 @@ fn decode(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut group = criterion.benchmark_group("decode");
     group.sample_size(20).measurement_time(Duration::from_secs(6));
-    for (name, encoding) in [("raw", EncodingSpec::Raw), ("compact", EncodingSpec::Compact)] {
-        let grid = build(folder.path(), encoding);
+    let natural = VertexOrderSpec::Natural;
+    for (name, encoding, order) in [
+        ("raw", EncodingSpec::Raw, natural),
+        ("compact", EncodingSpec::Compact, natural),
+        ("compact by degree", EncodingSpec::Compact, VertexOrderSpec::Degree),
+    ] {
+        let grid = build(folder.path(), encoding, order);
         let columns = load(&grid);
         group.throughput(Throughput::Elements(grid.manifest.edges));
         let contributions = vec![1.0_f32 / 1024.0; grid.manifest.vertices as usize];

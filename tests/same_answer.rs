@@ -11,7 +11,7 @@ use ioc_grid::algorithm::verify::verify;
 use ioc_grid::interrupt::Interrupt;
 use ioc_grid::job::spec::{
     AlgorithmSpec, Auto, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec, PagerankSpec,
-    PrecisionSpec, ScanSpec, SpmvSpec,
+    PrecisionSpec, ScanSpec, SpmvSpec, VertexOrderSpec,
 };
 
 fn pagerank(iterations: u64) -> PagerankSpec {
@@ -74,9 +74,14 @@ fn cases() -> Vec<Case> {
             cases.push(Case { model, columns: Auto::Value(9), interleave, ..Case::default() });
         }
     }
-    let compact = |case: &Case| Case { encoding: EncodingSpec::Compact, ..*case };
-    let compact: Vec<Case> = cases.iter().map(compact).collect();
-    cases.extend(compact);
+    let natural = cases.clone();
+    for (encoding, order) in [
+        (EncodingSpec::Compact, VertexOrderSpec::Natural),
+        (EncodingSpec::Compact, VertexOrderSpec::Degree),
+        (EncodingSpec::Raw, VertexOrderSpec::Degree),
+    ] {
+        cases.extend(natural.iter().map(|case| Case { encoding, order, ..*case }));
+    }
     cases
 }
 

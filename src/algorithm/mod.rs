@@ -13,6 +13,7 @@ pub mod verify;
 pub use verdict::Verdict;
 
 use crate::engine::pass::Algorithm;
+use crate::grid::manifest::Order;
 use crate::grid::{Grid, GridError};
 use crate::job::spec::{AlgorithmSpec, KernelSpec, PrecisionSpec};
 
@@ -85,12 +86,14 @@ pub fn create(spec: &AlgorithmSpec, setup: Setup<'_>) -> Result<Box<dyn GraphAlg
     })
 }
 
-/// Bytes of vertex state that an algorithm keeps while it runs.
-pub fn state_bytes(spec: &AlgorithmSpec, vertices: u64) -> u64 {
+/// Bytes of vertex state that an algorithm keeps while it runs on a grid of this order.
+pub fn state_bytes(spec: &AlgorithmSpec, order: Order, vertices: u64) -> u64 {
     let per_vertex = match spec {
         AlgorithmSpec::Scan(_) => 0,
         AlgorithmSpec::Pagerank(spec) => pagerank::state_bytes_per_vertex(spec),
         AlgorithmSpec::Spmv(_) => spmv::STATE_BYTES_PER_VERTEX,
     };
-    per_vertex * vertices
+    // The way back from positions.
+    let order = if order == Order::Natural || per_vertex == 0 { 0 } else { 4 };
+    (per_vertex + order) * vertices
 }

@@ -14,7 +14,7 @@ use super::verdict::{Verdict, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::Column;
-use crate::grid::{BlockView, ChunkError, Grid};
+use crate::grid::{BlockView, ChunkError, Grid, Renumbering};
 use crate::interrupt::Interrupt;
 use crate::job::spec::{DanglingSpec, InitSpec, PagerankSpec, PrecisionSpec};
 
@@ -66,6 +66,7 @@ pub(crate) struct Pagerank<C> {
     spec: PagerankSpec,
     quantum: Quantum,
     columns: Vec<Column>,
+    renumbering: Renumbering,
     degrees: Vec<u32>,
     ranks: Vec<f64>,
     sums: Sums,
@@ -97,6 +98,7 @@ impl<C: Contribution> Pagerank<C> {
             spec: spec.clone(),
             quantum,
             columns: manifest.columns.clone(),
+            renumbering: setup.grid.renumbering()?,
             degrees,
             ranks: vec![start; vertices],
             sums: Sums::new(setup.kernel, vertices),
@@ -207,8 +209,7 @@ impl<C: Contribution> Pass for PagerankPass<'_, C> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        let current = self.current;
-        self.sums[column].add(block, if_owned, move |source, _weight| current[source].get())
+        self.sums[column].add(block, if_owned, self.current, |contribution, _weight| contribution.get())
     }
 
     fn column_done(&self, column: usize) {
@@ -236,13 +237,16 @@ impl<C: Contribution> GraphAlgorithm for Pagerank<C> {
     }
 
     fn finish(self: Box<Self>) -> Outcome {
+        // Taken apart, so that all else is gone before the ranks are put in order.
+        let Self { spec, quantum, renumbering, ranks, done, residual, converged, .. } = *self;
+        let ranks = renumbering.to_dense(ranks);
         Outcome {
-            iterations: self.done,
-            converged: self.spec.tolerance.map(|_| self.converged),
-            residual: self.residual,
-            checksum: result_checksum(&self.ranks),
-            values: Some(self.ranks),
-            quantum: Some(self.quantum.unit()),
+            iterations: done,
+            converged: spec.tolerance.map(|_| converged),
+            residual,
+            checksum: result_checksum(&ranks),
+            values: Some(ranks),
+            quantum: Some(quantum.unit()),
         }
     }
 }
@@ -262,7 +266,7 @@ pub(crate) fn reference(
     iterations: u64,
     interrupt: &Interrupt,
 ) -> Result<Vec<f64>, SetupError> {
-    let degrees = grid.degrees()?;
+    let degrees = grid.dense_degrees()?;
     let n = degrees.len().max(1) as f64;
     let (start, teleport) = match spec.init {
         InitSpec::Uniform => (1.0 / n, (1.0 - spec.damping) / n),

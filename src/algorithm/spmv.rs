@@ -12,7 +12,7 @@ use super::verdict::{Verdict, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::{Column, Manifest};
-use crate::grid::{BlockView, ChunkError, Grid};
+use crate::grid::{BlockView, ChunkError, Grid, Renumbering};
 use crate::interrupt::Interrupt;
 use crate::job::spec::SpmvSpec;
 
@@ -24,6 +24,7 @@ pub(crate) struct Spmv {
     spec: SpmvSpec,
     quantum: Quantum,
     columns: Vec<Column>,
+    renumbering: Renumbering,
     x: Vec<f64>,
     sums: Sums,
     y: Vec<f64>,
@@ -35,7 +36,10 @@ impl Spmv {
         let manifest = &setup.grid.manifest;
         let x = super::vector::read(spec.x.as_deref(), setup.grid)?;
         let quantum = quantum(manifest, &x)?;
+        let renumbering = setup.grid.renumbering()?;
+        let x = renumbering.to_grid(x);
         Ok(Self {
+            renumbering,
             spec: spec.clone(),
             quantum,
             columns: manifest.columns.clone(),
@@ -89,8 +93,8 @@ impl Pass for SpmvPass<'_> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        let (x, quantum) = (self.x, self.quantum);
-        self.sums[column].add(block, if_owned, move |source, weight| quantum.round(weight * x[source]))
+        let quantum = self.quantum;
+        self.sums[column].add(block, if_owned, self.x, move |x, weight| quantum.round(weight * x))
     }
 
     fn column_done(&self, column: usize) {
@@ -105,13 +109,16 @@ impl GraphAlgorithm for Spmv {
     }
 
     fn finish(self: Box<Self>) -> Outcome {
+        // Taken apart, so that all else is gone before y is put in order.
+        let Self { quantum, renumbering, y, done, .. } = *self;
+        let y = renumbering.to_dense(y);
         Outcome {
-            iterations: self.done,
+            iterations: done,
             converged: None,
             residual: None,
-            checksum: result_checksum(&self.y),
-            values: Some(self.y),
-            quantum: Some(self.quantum.unit()),
+            checksum: result_checksum(&y),
+            values: Some(y),
+            quantum: Some(quantum.unit()),
         }
     }
 }

@@ -62,12 +62,13 @@ pub(crate) enum ColumnSums<'a> {
 }
 
 impl ColumnSums<'_> {
-    /// Adds `term(source, weight)` to the sum of each edge's destination.
-    pub(crate) fn add(
+    /// Adds `term(values[source], weight)` to the sum of each edge's destination.
+    pub(crate) fn add<V: Copy>(
         &self,
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
-        term: impl Fn(usize, f64) -> f64,
+        values: &[V],
+        term: impl Fn(V, f64) -> f64 + Copy,
     ) -> Result<Taken, ChunkError> {
         let mut edges = 0;
         match self {
@@ -76,12 +77,13 @@ impl ColumnSums<'_> {
                 // Out of the lock's reach, so that the loop need not look up where the sums are after each addition.
                 let sums: &mut [f64] = &mut sums;
                 for chunk in block {
-                    edges += add_chunk(&chunk?, &term, |target, term| sums[target] += term);
+                    edges += add_chunk(&chunk?, values, term, |target, term| sums[target] += term);
                 }
             }
             Self::Atomic(sums) => {
                 for chunk in block {
-                    edges += add_chunk(&chunk?, &term, |target, term| add_atomically(&sums[target], term));
+                    edges +=
+                        add_chunk(&chunk?, values, term, |target, term| add_atomically(&sums[target], term));
                 }
             }
         }
@@ -120,29 +122,31 @@ fn own<T>(column: &Mutex<T>, if_owned: IfOwned) -> Option<MutexGuard<'_, T>> {
 /// The edge loop; a compact chunk gives one sum per piece instead of one term per edge. The block's checks have seen that every source is a vertex and every destination one of the
 /// column's, so the indexing never fails. Returns the number of edges.
 #[inline]
-fn add_chunk(chunk: &Chunk<'_>, term: &impl Fn(usize, f64) -> f64, mut add: impl FnMut(usize, f64)) -> u64 {
+fn add_chunk<V: Copy>(
+    chunk: &Chunk<'_>,
+    values: &[V],
+    term: impl Fn(V, f64) -> f64 + Copy,
+    mut add: impl FnMut(usize, f64),
+) -> u64 {
     let base = chunk.source_base as usize;
+    let term_of = |source: u32, weight: f64| term(values[base + source as usize], weight);
     match chunk.edges {
         Edges::Raw(RawEdges::Unit(edges)) => {
             for edge in edges {
-                add(edge.destination as usize, term(base + edge.source as usize, 1.0));
+                add(edge.destination as usize, term_of(edge.source, 1.0));
             }
         }
         Edges::Raw(RawEdges::F32(edges)) => {
             for edge in edges {
-                add(edge.destination as usize, term(base + edge.source as usize, f64::from(edge.weight)));
+                add(edge.destination as usize, term_of(edge.source, f64::from(edge.weight)));
             }
         }
         Edges::Raw(RawEdges::F64(edges)) => {
             for edge in edges {
-                add(edge.destination as usize, term(base + edge.source as usize, edge.weight));
+                add(edge.destination as usize, term_of(edge.source, edge.weight));
             }
         }
-        Edges::Compact(cells) => {
-            for cell in cells.iter() {
-                cell.add_up(term, &mut add);
-            }
-        }
+        Edges::Compact(cells) => cells.add_up(values, term, &mut add),
     }
     u64::from(chunk.header.edges)
 }

@@ -31,11 +31,10 @@ pub(crate) fn each_edge(
     mut visit: impl FnMut(u64, u64, f64),
 ) -> Result<(), SetupError> {
     let mut reader = EdgeReader::new(grid)?;
-    while let Some(chunk) = reader.next_chunk()? {
+    while reader.next_edges(&mut visit)? {
         if interrupt.raised() {
             return Err(GridError::Interrupted.into());
         }
-        chunk.for_each(&mut visit);
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 use super::verdict::{Verdict, compare};
 use super::{Outcome, SetupError, pagerank, spmv};
 use crate::grid::Grid;
+use crate::grid::manifest::Order;
 use crate::interrupt::Interrupt;
 use crate::job::spec::AlgorithmSpec;
 
@@ -22,8 +23,10 @@ pub fn verify(
     memory: u64,
     interrupt: &Interrupt,
 ) -> Result<Verdict, SetupError> {
+    // A recomputation is by dense index: the way to it, and degrees in both numberings.
+    let order = if grid.manifest.order == Order::Natural { 0 } else { 8 };
     let fits = |bytes_per_vertex: u64| {
-        grid.manifest.edges < FULL_BELOW && grid.manifest.vertices * bytes_per_vertex <= memory
+        grid.manifest.edges < FULL_BELOW && grid.manifest.vertices * (bytes_per_vertex + order) <= memory
     };
     match (spec, &outcome.values) {
         (AlgorithmSpec::Scan(_), _) => Ok(same_checksum(grid.manifest.dataset_checksum, outcome.checksum)),

@@ -152,7 +152,7 @@ fn needs(data: &Path, run: &PlannedRun) -> Result<String, EngineError> {
     let Some(Size { vertices, bytes, built }) = size(data, run) else {
         return Ok("(sizes are known after the import)".to_owned());
     };
-    let state = algorithm::state_bytes(&spec.algorithm, vertices);
+    let state = algorithm::state_bytes(&spec.algorithm, spec.grid.order.into(), vertices);
     plan.check_memory(state, spec.engine.memory)?;
     let passes = spec.algorithm.iterations();
     let about = if built { "" } else { "about " };

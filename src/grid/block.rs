@@ -7,6 +7,7 @@ use super::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC, PAYLOAD, RawEdge, RawEdgeF
 use super::compact::Cells;
 use super::digest::digest;
 use super::manifest::{Column, Encoding, Manifest, WeightKind};
+use super::renumbering::Renumbering;
 
 /// What must lie at a place of a device's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,8 +210,8 @@ pub struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// Calls `visit(source, destination, weight)` for every edge, with dense ids. For verifiers and exports: a
-    /// kernel matches [`Self::edges`] once and loops over the slice.
+    /// Calls `visit(source, destination, weight)` for every edge, with positions. For verifiers and exports: a kernel
+    /// matches [`Self::edges`] once and loops over the slice.
     pub fn for_each(&self, mut visit: impl FnMut(u64, u64, f64)) {
         let source = |stored: u32| self.source_base + u64::from(stored);
         let target = |stored: u32| self.first_vertex + u64::from(stored);
@@ -240,9 +241,10 @@ impl Chunk<'_> {
     }
 
     /// The digest recomputed from the edges: what the header's `digest` must be.
-    pub fn digest(&self) -> u64 {
+    pub fn digest(&self, renumbering: &Renumbering) -> u64 {
         let mut sum = 0_u64;
         self.for_each(|source, target, weight| {
+            let (source, target) = (renumbering.dense(source), renumbering.dense(target));
             sum = sum.wrapping_add(digest(source, target, weight.to_bits()));
         });
         sum
@@ -365,8 +367,12 @@ pub(super) fn check_padding(
 }
 
 /// Recomputes the digest, which readers trust because the checksum covers it.
-pub(super) fn check_digest(chunk: &Chunk<'_>, expect: &Expectation) -> Result<(), ChunkError> {
-    equal("digest", chunk.header.digest, chunk.digest()).map_err(|fault| expect.error(fault))
+pub(super) fn check_digest(
+    chunk: &Chunk<'_>,
+    expect: &Expectation,
+    renumbering: &Renumbering,
+) -> Result<(), ChunkError> {
+    equal("digest", chunk.header.digest, chunk.digest(renumbering)).map_err(|fault| expect.error(fault))
 }
 
 #[cfg(test)]

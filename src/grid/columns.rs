@@ -127,6 +127,15 @@ pub(super) fn cut(buckets: Buckets, edges: &[u64], rule: ColumnRule) -> Vec<Rang
     columns.into_iter().flat_map(|column| split(column, widest)).collect()
 }
 
+/// Cuts the buckets into columns of even width, for an order that deals even work to them.
+pub(super) fn even(buckets: Buckets, rule: ColumnRule) -> Vec<Range<usize>> {
+    let total = buckets.count();
+    let widest = (rule.width >> buckets.shift).max(1) as usize;
+    let count = (rule.count.min(total as u64) as usize).max(total.div_ceil(widest));
+    let at = |column: usize| total * column / count;
+    (0..count).map(|column| at(column)..at(column + 1)).collect()
+}
+
 /// Cuts a range into the fewest ranges of at most `widest`, as even as can be.
 fn split(range: Range<usize>, widest: usize) -> impl Iterator<Item = Range<usize>> {
     let pieces = range.len().div_ceil(widest);
@@ -171,6 +180,20 @@ mod tests {
         let widths: Vec<u64> = cut.iter().map(|column| column.end - column.start).collect();
         let (least, most) = (widths.iter().min().unwrap(), widths.iter().max().unwrap());
         assert!(most - least <= most / 8, "{widths:?}");
+    }
+
+    #[test]
+    fn columns_of_even_width_are_as_many_as_asked_for() {
+        for vertices in [0, 1, 7, 256, 1000, 100_000] {
+            for count in [1, 2, 3, 239, 1000] {
+                let rule = ColumnRule::new(Auto::Value(count), vertices, 2, DEFAULT_LLC);
+                let buckets = Buckets::new(vertices, rule.count);
+                let columns = even(buckets, rule);
+                assert_eq!(columns.len() as u64, u64::from(count).min(vertices));
+                assert!(columns.iter().all(|column| !column.is_empty()));
+                assert_eq!(columns.last().map_or(0, |column| column.end), buckets.count());
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::spec::EncodingSpec;
+use crate::job::spec::{EncodingSpec, VertexOrderSpec};
 use crate::storage::stripe::Stripes;
 
 use super::chunk::{CHUNK, PAYLOAD, RawEdge};
@@ -36,6 +36,35 @@ impl From<EncodingSpec> for Encoding {
         match spec {
             EncodingSpec::Raw => Self::Raw,
             EncodingSpec::Compact => Self::Compact,
+        }
+    }
+}
+
+/// Numbering of the vertices inside the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The dense index itself.
+    Natural,
+    /// By descending out-degree, dealt to the columns.
+    Degree,
+}
+
+impl Order {
+    /// As jobs name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Natural => "natural",
+            Self::Degree => "degree",
+        }
+    }
+}
+
+impl From<VertexOrderSpec> for Order {
+    fn from(spec: VertexOrderSpec) -> Self {
+        match spec {
+            VertexOrderSpec::Auto | VertexOrderSpec::Natural => Self::Natural,
+            VertexOrderSpec::Degree => Self::Degree,
         }
     }
 }
@@ -76,7 +105,7 @@ impl WeightKind {
 /// A range of destinations and where its edges lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// First vertex (dense index).
+    /// First vertex (position).
     pub first_vertex: u64,
     /// One past the last vertex.
     pub end_vertex: u64,
@@ -90,6 +119,7 @@ pub struct Column {
 
 /// The manifest, `manifest.json` in the grid's directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// [`FORMAT`].
     pub format: u32,
@@ -131,7 +161,11 @@ pub struct Manifest {
     pub columns: Vec<Column>,
     /// Bytes of each device's file.
     pub part_bytes: Vec<u64>,
-    /// xxh3 of `degrees.bin` (out-degree of every vertex, u32 little endian).
+    /// Numbering inside the grid.
+    pub order: Order,
+    /// xxh3 of `order.bin` (dense index of every position, u32 little endian); absent where the order is natural.
+    pub order_checksum: Option<u64>,
+    /// xxh3 of `degrees.bin` (out-degree of every vertex by position, u32 little endian).
     pub degrees_checksum: u64,
     /// xxh3 of `ids.bin` (original id of every vertex, u64 little endian, ascending); absent where ids are dense.
     pub ids_checksum: Option<u64>,

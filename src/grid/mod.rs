@@ -20,6 +20,7 @@ mod open;
 mod parallel;
 pub mod paths;
 mod reader;
+mod renumbering;
 mod verify;
 
 pub use block::{BlockView, Chunk, ChunkError, ChunkFault, Edges, Expectation, RawEdges};
@@ -29,6 +30,7 @@ pub use inventory::{Collected, Layout, gc, list, remove};
 pub use open::{Grid, Ids, open};
 pub use paths::{GridPaths, LayoutRequest, layout_key};
 pub use reader::EdgeReader;
+pub use renumbering::Renumbering;
 pub use verify::{Verified, verify};
 
 #[cfg(test)]

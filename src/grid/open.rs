@@ -53,7 +53,10 @@ impl Grid {
     }
 
     fn is_complete(&self) -> Result<bool, GridError> {
-        let Manifest { vertices, ref part_bytes, ids_checksum, .. } = self.manifest;
+        let Manifest { vertices, ref part_bytes, ids_checksum, order_checksum, .. } = self.manifest;
+        if order_checksum.is_some() && !has_length(&self.paths.order(), vertices * 4)? {
+            return Ok(false);
+        }
         let ids = ids_checksum.is_none() || has_length(&self.paths.ids(), vertices * 8)?;
         if !ids || !has_length(&self.paths.degrees(), vertices * 4)? {
             return Ok(false);
@@ -103,7 +106,7 @@ impl Grid {
         Expectation::new(&self.manifest, column, device, offset)
     }
 
-    /// Out-degree of every vertex, checked: 4 bytes each.
+    /// Out-degree of every vertex by position, checked: 4 bytes each.
     pub fn degrees(&self) -> Result<Vec<u32>, GridError> {
         let Manifest { vertices, degrees_checksum, .. } = self.manifest;
         let mut degrees = Vec::new();

@@ -18,7 +18,7 @@ use super::columns::AUTO_VERSION;
 use super::compact::WINDOW;
 use super::error::GridError;
 use super::files;
-use super::manifest::{Encoding, FORMAT};
+use super::manifest::{Encoding, FORMAT, Order};
 
 /// Which layout of which data set.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,11 @@ pub fn layout_key(request: &LayoutRequest<'_>) -> String {
     let window = as_written(request.grid.source_window);
     let StorageSpec { ssds, stripe, .. } = request.storage;
     let fingerprint = request.fingerprint;
-    let text = format!("{FORMAT}|{fingerprint}|{encoding}|{columns}|{window}|{ssds}|{stripe}");
+    let mut text = format!("{FORMAT}|{fingerprint}|{encoding}|{columns}|{window}|{ssds}|{stripe}");
+    let order = Order::from(request.grid.order);
+    if order != Order::Natural {
+        text = format!("{text}|{}", order.name());
+    }
     format!("g{:016x}", xxh3_64(text.as_bytes()))
 }
 
@@ -127,6 +131,11 @@ impl GridPaths {
     /// Original ids, u64 little endian, ascending; there only where ids are not dense.
     pub fn ids(&self) -> PathBuf {
         self.dir.join("ids.bin")
+    }
+
+    /// Dense index of every position, u32 little endian; there only where the order is not natural.
+    pub fn order(&self) -> PathBuf {
+        self.dir.join("order.bin")
     }
 
     /// Creates the folders and `paths.json`. A device's own directory must be there already: a missing one is a

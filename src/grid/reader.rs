@@ -1,6 +1,7 @@
 //! All edges of a grid, one chunk after the other, with plain reads: for verifiers and exports, not for speed.
 
 use std::fs::File;
+use std::sync::Arc;
 
 use crate::storage::buffer::AlignedBuffer;
 
@@ -8,6 +9,7 @@ use super::block::{Chunk, ChunkError, Expectation, check_digest, check_padding};
 use super::chunk::CHUNK;
 use super::error::GridError;
 use super::open::{Grid, read_at};
+use super::renumbering::Renumbering;
 
 /// Bytes read at once, at most.
 const RUN: usize = 32 * CHUNK;
@@ -29,16 +31,22 @@ pub struct EdgeReader<'a> {
     end_column: u32,
     /// Logical position of the next read.
     position: u64,
+    renumbering: Arc<Renumbering>,
 }
 
 impl<'a> EdgeReader<'a> {
     /// A reader of the whole grid.
     pub fn new(grid: &'a Grid) -> Result<Self, GridError> {
-        Self::of_columns(grid, 0..grid.manifest.columns.len() as u32)
+        let renumbering = Arc::new(grid.renumbering()?);
+        Self::of_columns(grid, 0..grid.manifest.columns.len() as u32, renumbering)
     }
 
-    /// A reader of some columns.
-    pub fn of_columns(grid: &'a Grid, columns: std::ops::Range<u32>) -> Result<Self, GridError> {
+    /// A reader of some columns of a grid with this numbering inside.
+    pub fn of_columns(
+        grid: &'a Grid,
+        columns: std::ops::Range<u32>,
+        renumbering: Arc<Renumbering>,
+    ) -> Result<Self, GridError> {
         let position = if columns.is_empty() { 0 } else { grid.column_bytes(columns.start).start };
         Ok(Self {
             grid,
@@ -51,17 +59,19 @@ impl<'a> EdgeReader<'a> {
             column: columns.start,
             end_column: columns.end,
             position,
+            renumbering,
         })
     }
 
-    /// The next chunk, or `None` at the end.
+    /// The next chunk, its vertices by position, or `None` at the end.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk<'_>>, GridError> {
         self.next_checked(|_, _| Ok(()))
     }
 
     /// The next chunk, its digest recomputed.
     pub(super) fn next_verified(&mut self) -> Result<Option<Chunk<'_>>, GridError> {
-        self.next_checked(check_digest)
+        let renumbering = Arc::clone(&self.renumbering);
+        self.next_checked(|chunk, expect| check_digest(chunk, expect, &renumbering))
     }
 
     fn next_checked(
@@ -83,10 +93,18 @@ impl<'a> EdgeReader<'a> {
 
     /// Calls `visit(source, destination, weight)` for every edge that is left, with dense ids.
     pub fn for_each(mut self, mut visit: impl FnMut(u64, u64, f64)) -> Result<(), GridError> {
-        while let Some(chunk) = self.next_chunk()? {
-            chunk.for_each(&mut visit);
-        }
+        while self.next_edges(&mut visit)? {}
         Ok(())
+    }
+
+    /// Calls `visit(source, destination, weight)` for the edges of the next chunk, with dense ids. False at the end.
+    pub fn next_edges(&mut self, visit: &mut impl FnMut(u64, u64, f64)) -> Result<bool, GridError> {
+        let renumbering = Arc::clone(&self.renumbering);
+        let Some(chunk) = self.next_chunk()? else { return Ok(false) };
+        chunk.for_each(|source, target, weight| {
+            visit(renumbering.dense(source), renumbering.dense(target), weight);
+        });
+        Ok(true)
     }
 
     /// Reads on, within a column and a stripe. False at the end.

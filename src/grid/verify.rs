@@ -1,5 +1,6 @@
 //! Reads all of a grid and recomputes all that can be recomputed.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::dataset::Context;
@@ -12,6 +13,7 @@ use super::manifest::Manifest;
 use super::open::Grid;
 use super::parallel::on_threads;
 use super::reader::EdgeReader;
+use super::renumbering::Renumbering;
 
 /// What was read and found right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,11 +38,12 @@ struct Sums {
 
 /// Checks every byte of a grid: chunks (header, checksum, ids, every edge's digest, zero padding), edges per
 /// column, degrees, ids, and the totals of the manifest. The error names file, device, offset, column and chunk of
-/// a first fault. Holds 8 bytes per vertex.
+/// a first fault. Holds 8 bytes per vertex, and 4 more where the order is not natural.
 pub fn verify(grid: &Grid, context: Context<'_>) -> Result<Verified, GridError> {
     let manifest = &grid.manifest;
     check_columns(grid)?;
     check_ids(grid)?;
+    let renumbering = Arc::new(check_order(grid)?);
     let degrees: Vec<AtomicU32> = (0..manifest.vertices).map(|_| AtomicU32::new(0)).collect();
     let next = AtomicUsize::new(0);
     context.progress.begin(&format!("{}: verify", manifest.dataset), Some(grid.total_bytes()), Unit::Bytes);
@@ -52,7 +55,8 @@ pub fn verify(grid: &Grid, context: Context<'_>) -> Result<Verified, GridError> 
             if column >= columns || stop.raised() {
                 return Ok(sums);
             }
-            sums = sums.and(verify_column(grid, column as u32, &degrees, &|| stop.raised(), context)?);
+            let column = column as u32;
+            sums = sums.and(verify_column(grid, column, &renumbering, &degrees, &|| stop.raised(), context)?);
         }
     });
     context.progress.end();
@@ -79,12 +83,13 @@ impl Sums {
 fn verify_column(
     grid: &Grid,
     column: u32,
+    renumbering: &Arc<Renumbering>,
     degrees: &[AtomicU32],
     stopped: &dyn Fn() -> bool,
     context: Context<'_>,
 ) -> Result<Sums, GridError> {
     let mut sums = Sums::default();
-    let mut reader = EdgeReader::of_columns(grid, column..column + 1)?;
+    let mut reader = EdgeReader::of_columns(grid, column..column + 1, Arc::clone(renumbering))?;
     while let Some(chunk) = reader.next_verified()? {
         if stopped() {
             return Ok(sums);
@@ -143,13 +148,25 @@ fn check_ids(grid: &Grid) -> Result<(), GridError> {
     Ok(())
 }
 
+/// Every vertex must have one position.
+fn check_order(grid: &Grid) -> Result<Renumbering, GridError> {
+    let renumbering = grid.renumbering()?;
+    if renumbering.is_complete() {
+        return Ok(renumbering);
+    }
+    let what = "it names some vertices twice and others never".to_owned();
+    Err(GridError::Damaged { path: grid.paths.order(), what })
+}
+
 fn check_degrees(grid: &Grid, counted: &[AtomicU32]) -> Result<(), GridError> {
     let Manifest { dangling, .. } = grid.manifest;
     let stored = grid.degrees()?;
     for (vertex, (stored, counted)) in stored.iter().zip(counted).enumerate() {
         let counted = counted.load(Ordering::Relaxed);
         if *stored != counted {
-            let what = format!("vertex {vertex} has the degree {stored}, but its out-edges are {counted}");
+            let what = format!(
+                "vertex {vertex} (by position) has the degree {stored}, but its out-edges are {counted}"
+            );
             return Err(GridError::Damaged { path: grid.paths.degrees(), what });
         }
     }

@@ -93,8 +93,9 @@ impl Fields {
     }
 
     fn grid(&mut self, grid: &GridSpec) {
-        let GridSpec { encoding, columns, source_window, interleave } = grid;
+        let GridSpec { encoding, columns, source_window, order, interleave } = grid;
         self.put("grid.encoding", encoding);
+        self.put("grid.order", order);
         self.put_auto("grid.columns", columns);
         self.put_auto("grid.source_window", source_window);
         self.put_auto("grid.interleave", interleave);
@@ -153,7 +154,7 @@ mod tests {
         let spec = &runs(JOB, &["engine.block_size=128 KiB"])[0];
         let fields = canonical(spec, "f").replace(',', ",\n");
         insta::assert_snapshot!(fields);
-        assert_eq!(run_id(spec, "f"), "rbd9d6d3f8893");
+        assert_eq!(run_id(spec, "f"), "rbd8a828fb09a");
     }
 
     #[test]

@@ -226,7 +226,12 @@ pub static OPTIONS: &[OptionEntry] = &[
     option("grid.encoding", choice(&["raw", "compact"], &[]), "\"raw\"", "code of the edges on disk"),
     option("grid.columns", Kind::Auto(&count(1, 1 << 20)), "\"auto\"", "ranges of destinations"),
     option("grid.source_window", Kind::Auto(&count(1, WIDEST_WINDOW)), "\"auto\"", "sources per window"),
-    option("grid.order", choice(&["auto", "natural"], &["degree"]), "\"auto\"", "numbering inside the grid"),
+    option(
+        "grid.order",
+        choice(&["auto", "natural", "degree"], &[]),
+        "\"auto\"",
+        "numbering inside the grid: by id, or by out-degree (best with compact, where ids mean nothing); auto: by id",
+    ),
     option("grid.interleave", Kind::Auto(&count(1, 1 << 20)), "\"auto\"", "columns read in turn"),
     option(
         "engine.model",

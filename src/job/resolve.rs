@@ -14,7 +14,7 @@ use super::source::Origin;
 use super::spec::{
     AlgorithmSpec, Auto, CacheSpec, DanglingSpec, EncodingSpec, EngineSpec, GridSpec, InitSpec, IoSpec,
     KernelSpec, MeasureSpec, ModelSpec, OrderSpec, OutputSpec, PagerankSpec, PrecisionSpec, RunSpec,
-    ScanSpec, SpmvSpec, StorageSpec, VerifySpec,
+    ScanSpec, SpmvSpec, StorageSpec, VerifySpec, VertexOrderSpec,
 };
 use crate::grid::chunk::CHUNK;
 use crate::units::format_bytes;
@@ -246,6 +246,7 @@ fn grid(values: &Values<'_>) -> Result<GridSpec, Invalid> {
         encoding: values.choice("grid.encoding", &EncodingSpec::ALL, EncodingSpec::name)?,
         columns: values.auto_u32("grid.columns")?,
         source_window: values.auto("grid.source_window")?,
+        order: values.choice("grid.order", &VertexOrderSpec::ALL, VertexOrderSpec::name)?,
         interleave: values.auto_u32("grid.interleave")?,
     })
 }

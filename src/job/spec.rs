@@ -279,9 +279,25 @@ pub struct GridSpec {
     pub columns: Auto<u32>,
     /// Sources per window.
     pub source_window: Auto<u64>,
+    /// Numbering inside the grid.
+    pub order: VertexOrderSpec,
     /// Columns in flight at once: requests take turns over them.
     pub interleave: Auto<u32>,
 }
+
+/// Numbering of the vertices inside a grid; results carry original ids whatever it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VertexOrderSpec {
+    /// `ioc` chooses: natural, in this version.
+    Auto,
+    /// By original id.
+    Natural,
+    /// By descending out-degree.
+    Degree,
+}
+
+names!(VertexOrderSpec: Auto = "auto", Natural = "natural", Degree = "degree");
 
 /// Code of the edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::options::{self, Kind};
 use super::spec::{
     AlgorithmSpec, Auto, CacheSpec, DanglingSpec, EncodingSpec, EngineSpec, FormatSpec, InitSpec, IoSpec,
-    KernelSpec, ModelSpec, OrderSpec, PrecisionSpec, RunSpec, SourceSpec, VerifySpec, WeightsSpec,
+    KernelSpec, ModelSpec, OrderSpec, PrecisionSpec, RunSpec, SourceSpec, VerifySpec, VertexOrderSpec,
+    WeightsSpec,
 };
 use super::{Batch, Faults, JobSource, LoadOptions, find_job_files, load_batch};
 
@@ -70,6 +71,7 @@ fn the_table_of_options_and_the_types_behind_it_offer_the_same_names() {
     assert_eq!(offered("engine.cache"), CacheSpec::ALL.map(CacheSpec::name));
     assert_eq!(offered("engine.kernel"), KernelSpec::ALL.map(KernelSpec::name));
     assert_eq!(offered("grid.encoding"), EncodingSpec::ALL.map(EncodingSpec::name));
+    assert_eq!(offered("grid.order"), VertexOrderSpec::ALL.map(VertexOrderSpec::name));
     assert_eq!(offered("measure.order"), OrderSpec::ALL.map(OrderSpec::name));
     assert_eq!(offered("measure.verify"), VerifySpec::ALL.map(VerifySpec::name));
     assert_eq!(offered("dataset.format"), FormatSpec::ALL.map(FormatSpec::name));

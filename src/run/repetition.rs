@@ -117,7 +117,8 @@ fn resolve(job: &JobPlan, run: &PlannedRun, grid: &Grid, cores: u32) -> Result<P
     };
     let advice = layout::advice(&job.data, spec);
     let plan = Plan::resolve(&spec.engine, interleave, grid.manifest.ssds, cores, advice.as_ref())?;
-    let state = algorithm::state_bytes(&spec.algorithm, grid.manifest.vertices);
+    let manifest = &grid.manifest;
+    let state = algorithm::state_bytes(&spec.algorithm, manifest.order, manifest.vertices);
     plan.check_memory(state, spec.engine.memory)?;
     Ok(match spec.engine.cache {
         CacheSpec::Auto => plan.with_pins(state, spec.engine.memory),

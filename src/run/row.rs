@@ -8,6 +8,7 @@ use crate::algorithm::{Outcome, pagerank};
 use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
 use crate::grid::Grid;
+use crate::grid::manifest::Order;
 use crate::job::spec::{AlgorithmSpec, ModelSpec};
 use crate::measure::environment::Environment;
 use crate::measure::{clock, disk};
@@ -25,7 +26,7 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
     row.io = Some(spec.engine.io.name().to_owned());
     row.kernel = Some(spec.engine.kernel.name().to_owned());
     row.encoding = Some(spec.grid.encoding.name().to_owned());
-    row.order = Some("natural".to_owned());
+    row.order = Some(Order::from(spec.grid.order).name().to_owned());
     row.cache = Some(spec.engine.cache.name().to_owned());
     row.ssds = Some(spec.storage.ssds);
     row.stripe_b = Some(spec.storage.stripe);

@@ -20,7 +20,7 @@ use ioc_grid::interrupt::Interrupt;
 use ioc_grid::io::IoEngine;
 use ioc_grid::job::spec::{
     AlgorithmSpec, Auto, CacheSpec, DatasetSpec, EncodingSpec, EngineSpec, GridSpec, IoSpec, KernelSpec,
-    KroneckerSpec, ModelSpec, SourceSpec, StorageSpec, WeightsSpec,
+    KroneckerSpec, ModelSpec, SourceSpec, StorageSpec, VertexOrderSpec, WeightsSpec,
 };
 use ioc_grid::progress::Silent;
 use ioc_grid::storage::device::DeviceFiles;
@@ -64,6 +64,7 @@ pub struct Case {
     /// Blocks kept in memory.
     pub pins: u64,
     pub encoding: EncodingSpec,
+    pub order: VertexOrderSpec,
 }
 
 impl Default for Case {
@@ -80,6 +81,7 @@ impl Default for Case {
             ssds: 1,
             pins: 0,
             encoding: EncodingSpec::Raw,
+            order: VertexOrderSpec::Natural,
         }
     }
 }
@@ -102,6 +104,7 @@ impl World {
             encoding: case.encoding,
             columns: case.columns,
             source_window: Auto::Value(512),
+            order: case.order,
             interleave: Auto::Auto,
         };
         let storage = StorageSpec {

@@ -22,6 +22,7 @@
 mod sums;
 
 use std::iter::FusedIterator;
+use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 
@@ -213,17 +214,14 @@ pub(super) struct Section<'a> {
 }
 
 impl Section<'_> {
-    /// Calls `visit(pieces, before)` for each range of pieces without an escape between them; `before` is to be
-    /// added to the destination before them.
+    /// Ranges of pieces without an escape between them, each with what is to be added to the destination before it.
     #[inline]
-    fn stretches(&self, mut visit: impl FnMut(std::ops::Range<usize>, usize)) {
+    fn stretches(&self) -> impl Iterator<Item = (Range<usize>, usize)> {
         let unit = if matches!(self.steps, Steps::Wide(_)) { 1 << 16 } else { 1 << 8 };
-        let (mut start, mut before) = (0, 0);
-        for escape in self.escapes {
-            visit(start..escape.piece(), before);
-            (start, before) = (escape.piece(), escape.high() * unit);
-        }
-        visit(start..self.pieces, before);
+        let first = std::iter::once((0, 0));
+        let starts = first.chain(self.escapes.iter().map(move |e| (e.piece(), e.high() * unit)));
+        let ends = self.escapes.iter().map(|escape| escape.piece()).chain(std::iter::once(self.pieces));
+        starts.zip(ends).map(|((start, before), end)| (start..end, before))
     }
 
     /// How far the last piece's destination is from the cell's first; `None` where escapes are out of order.
@@ -258,7 +256,7 @@ impl Section<'_> {
 
     fn visit(&self, first: usize, visit: &mut impl FnMut(usize, usize, f64)) {
         let (mut target, mut edge) = (first, 0);
-        self.stretches(|pieces, before| {
+        for (pieces, before) in self.stretches() {
             target += before;
             for piece in pieces {
                 target += match self.steps {
@@ -270,7 +268,7 @@ impl Section<'_> {
                     edge += 1;
                 });
             }
-        });
+        }
     }
 
     /// Sources of a piece. Gaps add up modulo the window, as in the fast loops.
@@ -472,6 +470,8 @@ fn cut<'a, T>(rest: &mut &'a [T], at: usize) -> Option<&'a [T]> {
 pub struct Cells<'a> {
     payload: &'a [u8],
     weights: WeightKind,
+    /// Bound of all sources.
+    vertices: u64,
 }
 
 impl<'a> Cells<'a> {
@@ -493,7 +493,7 @@ impl<'a> Cells<'a> {
         if found != u64::from(edges) {
             return Err(ChunkFault::Field { field: "number of edges", found: edges.into(), expected: found });
         }
-        Ok(Self { payload, weights })
+        Ok(Self { payload, weights, vertices })
     }
 
     /// Cell after cell.

@@ -397,9 +397,10 @@ mod tests {
                 let cells = Cells::check(payload, weights, count, vertices, width).unwrap();
                 for cell in cells.iter() {
                     cell.for_each(|source, target, weight| found.push((source, target, weight.to_bits())));
-                    let term = |source: usize, weight: f64| weight * (source % 1000) as f64;
-                    cell.add_up(&term, &mut |target, sum| *sums.entry(target as u64).or_default() += sum);
                 }
+                let values: Vec<f64> = (0..vertices).map(|source| (source % 1000) as f64).collect();
+                let mut add = |target, sum| *sums.entry(target as u64).or_default() += sum;
+                cells.add_up(&values, |value, weight| weight * value, &mut add);
                 for (vertices, width) in [(vertices - 1, width), (vertices, width - 1)] {
                     // The last vertex and the last destination are in some cell; in that, they are found.
                     let beyond = cells.iter().any(|cell| {

@@ -20,6 +20,7 @@ use crate::grid::digest::digest;
 use crate::grid::error::GridError;
 use crate::grid::manifest::{Column, Encoding, WeightKind};
 use crate::grid::parallel::on_threads;
+use crate::grid::renumbering::Renumbering;
 use crate::progress::Unit;
 use crate::storage::buffer::{ALIGNMENT, AlignedBuffer};
 use crate::storage::stripe::Stripes;
@@ -145,7 +146,8 @@ pub(super) struct Encoder<'a> {
     pub(super) vertices: u64,
     pub(super) source_window: u64,
     pub(super) graph: &'a str,
-    /// Out-degrees, counted here.
+    pub(super) renumbering: &'a Renumbering,
+    /// Out-degrees by position, counted here.
     pub(super) degrees: Vec<AtomicU32>,
 }
 
@@ -384,12 +386,13 @@ impl Totals {
         for edge in edges {
             let (source, target) = (edge.source(), edge.destination());
             let weight = edge.weight();
-            sum = sum.wrapping_add(digest(source.into(), target.into(), weight.to_bits()));
+            let dense = |position: u32| encoder.renumbering.dense(position.into());
+            sum = sum.wrapping_add(digest(dense(source), dense(target), weight.to_bits()));
             self.self_loops += u64::from(source == target);
             let in_weight = &mut in_weights[(target - first) as usize];
             *in_weight = in_weight.saturating_add(units.of(weight));
             if encoder.degrees[source as usize].fetch_add(1, Ordering::Relaxed) == u32::MAX {
-                return Err(GridError::Degree { graph: encoder.graph.to_owned(), vertex: source.into() });
+                return Err(GridError::Degree { graph: encoder.graph.to_owned(), vertex: dense(source) });
             }
         }
         self.digest = self.digest.wrapping_add(sum);

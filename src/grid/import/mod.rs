@@ -9,6 +9,7 @@ mod cell;
 mod encode;
 mod ids;
 mod in_weight;
+mod order;
 mod output;
 mod partition;
 mod plan;
@@ -35,9 +36,10 @@ use super::error::GridError;
 use super::files;
 use super::inventory::{drop_empty, erase};
 use super::lock::Lock;
-use super::manifest::{Column, Encoding, FORMAT, Manifest};
+use super::manifest::{Column, Encoding, FORMAT, Manifest, Order};
 use super::open::{Grid, open};
 use super::paths::{GridPaths, LayoutRequest, MANIFEST};
+use super::renumbering::Renumbering;
 
 use encode::{Encoder, Places, Totals};
 use partition::Partition;
@@ -161,7 +163,7 @@ impl Import<'_> {
     fn run(&self) -> Result<Manifest, GridError> {
         let stage = self.request.dataset;
         let dir = &self.paths.dir;
-        let survey = survey::survey(self.source, dir, stage, &self.budget, self.context)?;
+        let mut survey = survey::survey(self.source, dir, stage, &self.budget, self.context)?;
         let vertices = survey.ids.vertices();
         if vertices > 1 << 32 {
             return Err(GridError::TooManyVertices {
@@ -172,18 +174,29 @@ impl Import<'_> {
         let GridSpec { columns, source_window, .. } = *self.request.grid;
         let rule = ColumnRule::new(columns, vertices, self.budget.threads, DEFAULT_LLC);
         let buckets = Buckets::new(vertices, rule.count);
-        let scatter = self.budget.scatter(buckets.count(), survey.ids.bytes())?;
+        let order = Order::from(self.request.grid.order);
+        // The positions, and the dense indexes of the positions.
+        let order_bytes = if order == Order::Natural { 0 } else { 4 * vertices };
+        let scatter = self.budget.scatter(buckets.count(), survey.ids.bytes() + 2 * order_bytes)?;
         // Whether the last phase fits is known now, before hours of the second.
-        self.budget.encode(vertices, 1 << buckets.shift, 0, 16)?;
+        self.budget.encode(vertices, 1 << buckets.shift, order_bytes, 16)?;
         let ids_checksum = survey.ids.write(&self.paths.ids())?;
+        let even = columns::even(buckets, rule);
+        if order == Order::Degree {
+            self.budget.order(vertices, survey.ids.bytes())?;
+            let columns: Vec<_> = even.iter().map(|column| buckets.vertices_of(column)).collect();
+            survey.positions = Some(order::positions(&survey, &columns, stage, self.context)?);
+        }
+        let (order_checksum, renumbering) = self.write_order(survey.positions.as_deref())?;
         let vertex_rule = survey.rule.to_owned();
         let graph = &self.budget.graph;
         let partition = partition::partition(survey, graph, buckets, scatter, dir, stage, self.context)?;
         self.check_count(partition.edges())?;
         let encoding = self.encoding();
         let source_window = source_window.or_else(|| columns::auto_source_window(encoding)).max(1);
-        let columns = columns::cut(buckets, &partition.counts, rule);
-        let encoded = self.encode(vertices, &partition, &columns, source_window)?;
+        let columns =
+            if order == Order::Natural { columns::cut(buckets, &partition.counts, rule) } else { even };
+        let encoded = self.encode(vertices, &partition, &columns, source_window, &renumbering)?;
         let Encoded { columns: laid_out, degrees, totals, grid_id, part_bytes } = encoded;
         let dangling = degrees.iter().filter(|degree| degree.load(Ordering::Relaxed) == 0).count() as u64;
         let bytes = degrees.iter().map(|degree| degree.load(Ordering::Relaxed).to_le_bytes());
@@ -209,6 +222,8 @@ impl Import<'_> {
             max_in_weight: totals.max_in_weight,
             columns: laid_out,
             part_bytes,
+            order,
+            order_checksum,
             degrees_checksum,
             ids_checksum,
             import_s: self.started.elapsed().as_millis() as f64 / 1000.0,
@@ -219,6 +234,15 @@ impl Import<'_> {
 
     fn encoding(&self) -> Encoding {
         self.request.grid.encoding.into()
+    }
+
+    /// Writes `order.bin`, where the order is not natural, and returns its checksum.
+    fn write_order(&self, positions: Option<&[u32]>) -> Result<(Option<u64>, Renumbering), GridError> {
+        let Some(positions) = positions else { return Ok((None, Renumbering::default())) };
+        let dense = order::inverse(positions);
+        let bytes = dense.iter().map(|index| index.to_le_bytes());
+        let checksum = files::write_numbers(&self.paths.order(), bytes)?;
+        Ok((Some(checksum), Renumbering::new(dense)))
     }
 
     fn check_count(&self, found: u64) -> Result<(), GridError> {
@@ -237,10 +261,12 @@ impl Import<'_> {
         partition: &Partition,
         columns: &[std::ops::Range<usize>],
         source_window: u64,
+        renumbering: &Renumbering,
     ) -> Result<Encoded, GridError> {
         let Partition { buckets, ref spill, ref counts, weights, max_abs_weight } = *partition;
         let edge_bytes = if weights.bytes() == 0 { 8 } else { 16 };
-        let plan = self.budget.encode(vertices, 1 << buckets.shift, spill.list_bytes(), edge_bytes)?;
+        let lists = spill.list_bytes() + renumbering.bytes();
+        let plan = self.budget.encode(vertices, 1 << buckets.shift, lists, edge_bytes)?;
         let encoding = self.encoding();
         let places = Places::new(encoding, buckets, counts, columns, weights, plan);
         let stripes = Stripes::new(self.request.storage.ssds, self.request.storage.stripe);
@@ -259,6 +285,7 @@ impl Import<'_> {
             vertices,
             source_window,
             graph: &self.budget.graph,
+            renumbering,
             degrees: (0..vertices).map(|_| AtomicU32::new(0)).collect(),
         };
         let totals = encoder.run(self.request.dataset, plan, self.context)?;

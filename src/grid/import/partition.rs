@@ -1,4 +1,4 @@
-//! Second phase: every edge, with dense ids, to the bucket of its destination; and what must be known of the
+//! Second phase: every edge, with the positions of its ends, to the bucket of its destination; and what must be known of the
 //! weights before they are stored.
 
 use std::path::Path;
@@ -82,9 +82,10 @@ pub(super) fn partition(
     context: Context<'_>,
 ) -> Result<Partition, GridError> {
     let spill = Spill::create(folder, buckets.count())?;
-    let Survey { ids, rule, edges } = survey;
+    let Survey { ids, rule, positions, edges } = survey;
+    let positions = positions.as_deref();
     let context = Context { threads: plan.threads, ..context };
-    let worker = |_| Mutex::new(Scatter::new(&spill, &ids, buckets, plan.block, graph, rule));
+    let worker = |_| Mutex::new(Scatter::new(&spill, &ids, positions, buckets, plan.block, graph, rule));
     let workers: Vec<_> = (0..plan.threads).map(worker).collect();
     let take = |worker: usize, edges: &[Edge]| lock(&workers[worker]).take(edges);
     let stage = format!("{stage}: partition");
@@ -122,6 +123,8 @@ pub(super) fn partition(
 struct Scatter<'a> {
     writer: Writer<'a>,
     ids: &'a IdMap,
+    /// Position of each dense index, where they differ.
+    positions: Option<&'a [u32]>,
     buckets: Buckets,
     graph: &'a str,
     rule: &'static str,
@@ -132,12 +135,13 @@ struct Scatter<'a> {
 }
 
 /// Ids mapped at once before they are scattered, so that the look-ups of many overlap.
-const PIECE: usize = 512;
+pub(super) const PIECE: usize = 512;
 
 impl<'a> Scatter<'a> {
     fn new(
         spill: &'a Spill,
         ids: &'a IdMap,
+        positions: Option<&'a [u32]>,
         buckets: Buckets,
         block: usize,
         graph: &'a str,
@@ -145,7 +149,7 @@ impl<'a> Scatter<'a> {
     ) -> Self {
         let dense = Vec::with_capacity(PIECE);
         let writer = spill.writer(block);
-        Self { writer, ids, buckets, graph, rule, weights: Weights::NONE, ones: 0, dense }
+        Self { writer, ids, positions, buckets, graph, rule, weights: Weights::NONE, ones: 0, dense }
     }
 
     fn take(&mut self, edges: &[Edge]) -> Result<(), GridError> {
@@ -154,6 +158,11 @@ impl<'a> Scatter<'a> {
 
     fn scatter(&mut self, edges: &[Edge]) -> Result<(), GridError> {
         self.ids.map(edges, &mut self.dense).map_err(|edge| self.unknown_vertex(edge))?;
+        if let Some(positions) = self.positions {
+            for (source, target) in &mut self.dense {
+                (*source, *target) = (positions[*source as usize], positions[*target as usize]);
+            }
+        }
         let weighted = Form { wide: false, weighted: edges.iter().any(super::spill::is_weighted) };
         if weighted.weighted {
             self.weights = self.weights.or(Weights::of(edges));

@@ -125,6 +125,17 @@ impl Budget {
         Ok(ScatterPlan { threads, block: block.min(self.limits.block) as usize })
     }
 
+    /// Whether vertices can be put in order beside a map of ids of so many bytes: degrees and positions, then
+    /// positions and their inverse.
+    pub(super) fn order(&self, vertices: u64, map: u64) -> Result<(), GridError> {
+        let needed = vertices.saturating_mul(8).saturating_add(map);
+        if needed <= self.rest(self.threads) {
+            return Ok(());
+        }
+        let purpose = format!("{needed} bytes to put {vertices} vertices in order");
+        Err(self.refuse(purpose, self.threads, needed))
+    }
+
     /// How to encode edges of `edge_bytes` in memory, from buckets of so many destinations, while lists of
     /// `lists` bytes are held.
     pub(super) fn encode(

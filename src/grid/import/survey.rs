@@ -21,6 +21,8 @@ pub(super) struct Survey<'a> {
     pub(super) ids: IdMap,
     /// `seen`, `range`, `declared` or `given`.
     pub(super) rule: &'static str,
+    /// Position of each dense index, where the order is not natural: set by who knows the columns.
+    pub(super) positions: Option<Vec<u32>>,
     /// Where to read the edges now.
     pub(super) edges: Edges<'a>,
 }
@@ -44,6 +46,7 @@ pub(super) fn survey<'a>(
     let dense = |vertices, rule| Survey {
         ids: IdMap::Identity { vertices },
         rule,
+        positions: None,
         edges: Edges::Source(source, None),
     };
     match source.vertices() {
@@ -92,7 +95,7 @@ fn survey_range<'a>(
     let vertices = u64::try_from(vertices)
         .map_err(|_| GridError::TooManyVertices { graph: source.describe(), vertices })?;
     let edges = Edges::Source(source, Some(count));
-    Ok(Survey { ids: IdMap::Identity { vertices }, rule: "range", edges })
+    Ok(Survey { ids: IdMap::Identity { vertices }, rule: "range", positions: None, edges })
 }
 
 fn largest_id(edges: &[Edge]) -> u64 {
@@ -118,7 +121,7 @@ fn survey_seen<'a>(
     writers.iter().try_for_each(|writer| lock(writer).flush())?;
     drop(writers);
     let ids = gather_ids(&spill, largest.into_inner(), stage, budget, context)?;
-    Ok(Survey { ids, rule: "seen", edges: Edges::Spilled(spill, summary) })
+    Ok(Survey { ids, rule: "seen", positions: None, edges: Edges::Spilled(spill, summary) })
 }
 
 /// The map of all ids in the spill, of which `largest` is the largest.

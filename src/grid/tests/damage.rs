@@ -8,16 +8,16 @@ use crate::grid::{BlockView, ChunkFault, Edges};
 use crate::storage::buffer::AlignedBuffer;
 
 fn small(data: &Path) -> Grid {
-    small_as(data, EncodingSpec::Raw)
+    small_as(data, EncodingSpec::Raw, VertexOrderSpec::Natural)
 }
 
-fn small_as(data: &Path, encoding: EncodingSpec) -> Grid {
+fn small_as(data: &Path, encoding: EncodingSpec, order: VertexOrderSpec) -> Grid {
     let pairs = [(900, 3), (3, 900), (5, 5), (3, 900), (1 << 40, 3), (77, 900), (900, 1 << 40)];
     let mut source = MemorySource::new(VertexSet::Seen, &pairs);
     source.weighted = true;
     source.edges[2].weight = 0.25;
     let mut setup = Setup::default();
-    (setup.grid.columns, setup.grid.encoding) = (Auto::Value(2), encoding);
+    (setup.grid.columns, setup.grid.encoding, setup.grid.order) = (Auto::Value(2), encoding, order);
     (setup.storage.ssds, setup.storage.stripe) = (2, CHUNK as u64);
     setup.build(data, &source).unwrap()
 }
@@ -37,8 +37,10 @@ fn with_flipped_bytes(path: &Path, at: impl Iterator<Item = usize>, mut check: i
 #[test]
 fn every_flipped_byte_of_the_edges_is_found_and_located() {
     for encoding in [EncodingSpec::Raw, EncodingSpec::Compact] {
-        let data = tempfile::tempdir().unwrap();
-        every_flipped_byte_is_found(&small_as(data.path(), encoding));
+        for order in [VertexOrderSpec::Natural, VertexOrderSpec::Degree] {
+            let data = tempfile::tempdir().unwrap();
+            every_flipped_byte_is_found(&small_as(data.path(), encoding, order));
+        }
     }
 }
 
@@ -60,10 +62,10 @@ fn every_flipped_byte_is_found(grid: &Grid) {
 }
 
 #[test]
-fn every_flipped_byte_of_degrees_and_ids_is_found() {
+fn every_flipped_byte_of_degrees_ids_and_order_is_found() {
     let data = tempfile::tempdir().unwrap();
-    let grid = small(data.path());
-    for path in [grid.paths.degrees(), grid.paths.ids()] {
+    let grid = small_as(data.path(), EncodingSpec::Compact, VertexOrderSpec::Degree);
+    for path in [grid.paths.degrees(), grid.paths.ids(), grid.paths.order()] {
         let len = fs::metadata(&path).unwrap().len() as usize;
         with_flipped_bytes(&path, 0..len, |at| {
             let found = verify(&grid);
@@ -180,11 +182,9 @@ fn refused_or_in_range(block: &mut [u8], grid: &Grid) -> bool {
     });
     assert_eq!(edges, chunk.header.edges);
     let Edges::Compact(cells) = chunk.edges else { panic!("a compact chunk") };
-    let term = |source: usize, _| {
-        assert!((source as u64) < vertices);
-        0.0
-    };
-    cells.iter().for_each(|cell| cell.add_up(&term, &mut |target, _| assert!((target as u64) < vertices)));
+    // Assertions of the test profile see that every source has a value.
+    let values = vec![0.0_f32; vertices as usize];
+    cells.add_up(&values, |value, _| value.into(), &mut |target, _| assert!((target as u64) < vertices));
     false
 }
 

@@ -11,7 +11,7 @@ use crate::dataset::{Context, DatasetError, Edge, EdgeSource, Sink, Summary, Ver
 use crate::grid::import::{Limits, build_within};
 use crate::grid::{EdgeReader, Grid, GridError, LayoutRequest};
 use crate::interrupt::Interrupt;
-use crate::job::spec::{Auto, EncodingSpec, GridSpec, StorageSpec};
+use crate::job::spec::{Auto, EncodingSpec, GridSpec, StorageSpec, VertexOrderSpec};
 use crate::progress::{Silent, Unit};
 
 /// Edges in memory, dealt to the workers in turn.
@@ -77,7 +77,13 @@ impl Default for Setup {
     fn default() -> Self {
         let (columns, source_window, interleave) = (Auto::Auto, Auto::Auto, Auto::Auto);
         Self {
-            grid: GridSpec { encoding: EncodingSpec::Raw, columns, source_window, interleave },
+            grid: GridSpec {
+                encoding: EncodingSpec::Raw,
+                columns,
+                source_window,
+                order: VertexOrderSpec::Auto,
+                interleave,
+            },
             storage: StorageSpec {
                 devices: Vec::new(),
                 ssds: 1,

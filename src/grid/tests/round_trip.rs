@@ -46,10 +46,11 @@ fn setups() -> impl Strategy<Value = Setup> {
         Limits { segment_edges, block: block * 16, bitmap: if bitmap { 1 << 20 } else { 0 } }
     });
     let encodings = prop::sample::select(vec![EncodingSpec::Raw, EncodingSpec::Compact]);
-    (columns, windows, encodings, 1..4_u32, 1..4_u64, 1..4_usize, limits).prop_map(
-        |(columns, source_window, encoding, ssds, stripe, threads, limits)| {
+    let orders = prop::sample::select(vec![VertexOrderSpec::Natural, VertexOrderSpec::Degree]);
+    (columns, windows, (encodings, orders), 1..4_u32, 1..4_u64, 1..4_usize, limits).prop_map(
+        |(columns, source_window, (encoding, order), ssds, stripe, threads, limits)| {
             let mut setup = Setup { threads, limits, ..Setup::default() };
-            setup.grid.encoding = encoding;
+            (setup.grid.encoding, setup.grid.order) = (encoding, order);
             (setup.grid.columns, setup.grid.source_window) = (columns, source_window);
             (setup.storage.ssds, setup.storage.stripe) = (ssds, stripe * 32 * 1024);
             setup
@@ -84,7 +85,7 @@ fn check(source: &MemorySource, setup: &Setup, grid: &Grid) {
     assert_eq!(read_back(grid), plain(&source.edges));
     let expected = degrees(source);
     assert!(grid.ids().unwrap().map(Result::unwrap).eq(expected.keys().copied()));
-    assert!(grid.degrees().unwrap().iter().eq(expected.values()));
+    assert!(grid.dense_degrees().unwrap().iter().eq(expected.values()));
     assert_eq!(manifest.edges, source.edges.len() as u64);
     assert_eq!(manifest.vertices, expected.len() as u64);
     assert_eq!(manifest.dangling, expected.values().filter(|&&degree| degree == 0).count() as u64);
@@ -155,7 +156,8 @@ fn within_a_column_sources_come_window_by_window_and_destinations_in_order() {
     let grid = setup.build(data.path(), &source).unwrap();
     assert_eq!(grid.manifest.columns.len(), 3);
     for column in 0..3 {
-        let mut reader = EdgeReader::of_columns(&grid, column..column + 1).unwrap();
+        let mut reader =
+            EdgeReader::of_columns(&grid, column..column + 1, std::sync::Arc::default()).unwrap();
         let mut keys = Vec::new();
         while let Some(chunk) = reader.next_chunk().unwrap() {
             chunk.for_each(|source, target, _| keys.push((source / 700, target, source)));

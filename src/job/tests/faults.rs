@@ -87,13 +87,7 @@ fn wrong_types_and_names() {
 #[test]
 fn what_this_version_does_not_offer() {
     let text = reports(&[
-        (
-            "values",
-            scan!(
-                "[grid]\nencoding = \"compact\"\norder = \"degree\"\n[engine]\ncache = \"auto\"\n\
-                   [measure]\nllc = \"perf\"\ntrace = true\n[output]\nvalues = \"parquet\"\n"
-            ),
-        ),
+        ("values", scan!("[measure]\nllc = \"perf\"\ntrace = true\n[output]\nvalues = \"parquet\"\n")),
         (
             "algorithms",
             "dataset = { path = \"x\" }\n[algorithm.bfs]\nroot = 1\n[algorithm.wcc]\n[algorithm.sssp]\n",
