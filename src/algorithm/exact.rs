@@ -45,7 +45,7 @@ impl Quantum {
     }
 }
 
-/// An exact total of many values 0 <= x <= B, each taken as a multiple of B * 2^-80 (rounded down).
+/// An exact total of many values 0 <= x <= B, each taken as the nearest multiple of B * 2^-80.
 ///
 /// Values are added as two 64-bit halves, which costs a few instructions, and folded into 128 bits from time to
 /// time, before a half can overflow.
@@ -54,12 +54,12 @@ pub struct Total {
     scale: f64,
     high: i64,
     low: i64,
-    pending: u32,
+    pending: usize,
     sum: i128,
 }
 
 /// Values between two folds: 2^20 halves of 2^40 stay below 2^63.
-const FOLD: u32 = 1 << 20;
+const FOLD: usize = 1 << 20;
 
 impl Total {
     /// Zero, for values up to the quantum's bound.
@@ -70,14 +70,27 @@ impl Total {
     /// Adds a value.
     #[inline]
     pub fn add(&mut self, value: f64) {
-        let scaled = value * self.scale;
-        let whole = scaled as i64;
-        self.high += whole;
-        self.low += ((scaled - whole as f64) * HALF) as i64;
-        self.pending += 1;
-        if self.pending == FOLD {
-            self.sum = self.folded();
-            (self.high, self.low, self.pending) = (0, 0, 0);
+        self.add_all(&[value]);
+    }
+
+    /// Adds each of the values.
+    #[inline]
+    pub fn add_all(&mut self, values: &[f64]) {
+        for values in values.chunks(FOLD) {
+            if self.pending + values.len() > FOLD {
+                self.sum = self.folded();
+                (self.high, self.low, self.pending) = (0, 0, 0);
+            }
+            self.pending += values.len();
+            for value in values {
+                // At most 2^40. Near `INTEGERS` the distance between two f64 is 1, so that the sum holds the nearest
+                // integer, and taking the number away again leaves it. A conversion would have to ask whether it fits.
+                let scaled = value * self.scale;
+                let shifted = scaled + INTEGERS;
+                let rest = (scaled - (shifted - INTEGERS)) * HALF + INTEGERS;
+                self.high += integer(shifted);
+                self.low += integer(rest);
+            }
         }
     }
 
@@ -98,6 +111,14 @@ impl Total {
 
 /// 2^40: values are added as two numbers of 40 bits.
 const HALF: f64 = (1_u64 << 40) as f64;
+
+/// 1.5 * 2^52: between it and a number of 40 bits and either sign there are integers only.
+const INTEGERS: f64 = (3_u64 << 51) as f64;
+
+/// What was added to [`INTEGERS`].
+fn integer(shifted: f64) -> i64 {
+    shifted.to_bits().wrapping_sub(INTEGERS.to_bits()).cast_signed()
+}
 
 /// The checksum of a result: the wrapping sum of `xxh3(dense index, bits of the value)`, so that it can be
 /// computed in any order and compared exactly.

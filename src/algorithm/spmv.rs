@@ -15,6 +15,7 @@ use crate::grid::manifest::{Column, Manifest};
 use crate::grid::{BlockView, ChunkError, Grid, Renumbering};
 use crate::interrupt::Interrupt;
 use crate::job::spec::SpmvSpec;
+use crate::storage::huge;
 
 /// Bytes kept per vertex: x, the sum, y.
 pub const STATE_BYTES_PER_VERTEX: u64 = 24;
@@ -44,7 +45,7 @@ impl Spmv {
             quantum,
             columns: manifest.columns.clone(),
             sums: Sums::new(setup.kernel, x.len()),
-            y: vec![0.0; x.len()],
+            y: huge::filled(x.len(), 0.0),
             x,
             done: 0,
         })
@@ -99,7 +100,7 @@ impl Pass for SpmvPass<'_> {
 
     fn column_done(&self, column: usize) {
         let mut y = self.y[column].lock().unwrap_or_else(PoisonError::into_inner);
-        self.sums[column].drain(|index, sum| y[index] = sum);
+        self.sums[column].drain(|first, sums| y[first..first + sums.len()].copy_from_slice(sums));
     }
 }
 

@@ -10,8 +10,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::engine::pass::{IfOwned, Taken};
 use crate::grid::manifest::Column;
-use crate::grid::{BlockView, Chunk, ChunkError, Edges, RawEdges};
+use crate::grid::{BlockView, Chunk, ChunkError, Edges, Near, RawEdges};
 use crate::job::spec::KernelSpec;
+use crate::storage::huge;
+
+/// Sums that a vertex pass is given at a time: enough for its loops, few enough to stay in the nearest cache.
+pub(crate) const DRAINED: usize = 256;
 
 /// One f64 per vertex, zero between passes.
 #[derive(Debug)]
@@ -23,8 +27,10 @@ pub(crate) enum Sums {
 impl Sums {
     pub(crate) fn new(kernel: KernelSpec, vertices: usize) -> Self {
         match kernel {
-            KernelSpec::Owned => Self::Owned(vec![0.0; vertices]),
-            KernelSpec::Atomic => Self::Atomic((0..vertices).map(|_| AtomicU64::new(0)).collect()),
+            KernelSpec::Owned => Self::Owned(huge::filled(vertices, 0.0)),
+            KernelSpec::Atomic => {
+                Self::Atomic(huge::collected(vertices, (0..vertices).map(|_| AtomicU64::new(0))))
+            }
         }
     }
 
@@ -70,38 +76,46 @@ impl ColumnSums<'_> {
         values: &[V],
         term: impl Fn(V, f64) -> f64 + Copy,
     ) -> Result<Taken, ChunkError> {
-        let mut edges = 0;
+        let (mut edges, mut near) = (0, Near::default());
         match self {
             Self::Owned(sums) => {
                 let Some(mut sums) = own(sums, if_owned) else { return Ok(Taken::Busy) };
                 // Out of the lock's reach, so that the loop need not look up where the sums are after each addition.
                 let sums: &mut [f64] = &mut sums;
                 for chunk in block {
-                    edges += add_chunk(&chunk?, values, term, |target, term| sums[target] += term);
+                    edges += add_chunk(&chunk?, values, &mut near, term, |target, term| sums[target] += term);
                 }
             }
             Self::Atomic(sums) => {
                 for chunk in block {
-                    edges +=
-                        add_chunk(&chunk?, values, term, |target, term| add_atomically(&sums[target], term));
+                    edges += add_chunk(&chunk?, values, &mut near, term, |target, term| {
+                        add_atomically(&sums[target], term);
+                    });
                 }
             }
         }
         Ok(Taken::Done(edges))
     }
 
-    /// Hands out the finished sums in vertex order and leaves zeros.
-    pub(crate) fn drain(&self, mut each: impl FnMut(usize, f64)) {
+    /// Hands out the finished sums in vertex order, up to [`DRAINED`] at a time with the index of the first, and leaves
+    /// zeros.
+    pub(crate) fn drain(&self, mut each: impl FnMut(usize, &mut [f64])) {
         match self {
             Self::Owned(sums) => {
                 let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
-                for (index, sum) in sums.iter_mut().enumerate() {
-                    each(index, std::mem::take(sum));
+                for (number, sums) in sums.chunks_mut(DRAINED).enumerate() {
+                    each(number * DRAINED, sums);
+                    sums.fill(0.0);
                 }
             }
             Self::Atomic(sums) => {
-                for (index, sum) in sums.iter().enumerate() {
-                    each(index, f64::from_bits(sum.swap(0, Ordering::Relaxed)));
+                let mut taken = [0.0; DRAINED];
+                for (number, sums) in sums.chunks(DRAINED).enumerate() {
+                    let taken = &mut taken[..sums.len()];
+                    for (taken, sum) in taken.iter_mut().zip(sums) {
+                        *taken = f64::from_bits(sum.swap(0, Ordering::Relaxed));
+                    }
+                    each(number * DRAINED, taken);
                 }
             }
         }
@@ -125,6 +139,7 @@ fn own<T>(column: &Mutex<T>, if_owned: IfOwned) -> Option<MutexGuard<'_, T>> {
 fn add_chunk<V: Copy>(
     chunk: &Chunk<'_>,
     values: &[V],
+    near: &mut Near,
     term: impl Fn(V, f64) -> f64 + Copy,
     mut add: impl FnMut(usize, f64),
 ) -> u64 {
@@ -146,7 +161,7 @@ fn add_chunk<V: Copy>(
                 add(edge.destination as usize, term_of(edge.source, edge.weight));
             }
         }
-        Edges::Compact(cells) => cells.add_up(values, term, &mut add),
+        Edges::Compact(cells) => cells.add_up(values, near, term, &mut add),
     }
     u64::from(chunk.header.edges)
 }

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use super::SetupError;
 use crate::grid::Grid;
+use crate::storage::huge;
 
 /// Reads a vector in dense order; without a file it is 1 everywhere.
 pub(crate) fn read(path: Option<&Path>, grid: &Grid) -> Result<Vec<f64>, SetupError> {
     let vertices = grid.manifest.vertices as usize;
-    let Some(path) = path else { return Ok(vec![1.0; vertices]) };
+    let Some(path) = path else { return Ok(huge::filled(vertices, 1.0)) };
     let fail = |what: String| SetupError::Vector(format!("{}: {what}", path.display()));
     let mut reader = csv::ReaderBuilder::new().from_path(path).map_err(|error| fail(error.to_string()))?;
     let header = reader.headers().map_err(|error| fail(error.to_string()))?;
@@ -17,7 +18,7 @@ pub(crate) fn read(path: Option<&Path>, grid: &Grid) -> Result<Vec<f64>, SetupEr
         let found = header.iter().collect::<Vec<_>>().join(",");
         return Err(fail(format!("line 1: expected the header `vertex,value`, found `{found}`")));
     }
-    let mut values = vec![f64::NAN; vertices];
+    let mut values = huge::filled(vertices, f64::NAN);
     let index = Index::new(grid)?;
     for record in reader.records() {
         let record = record.map_err(|error| fail(error.to_string()))?;

@@ -30,8 +30,16 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn new(blocks: Vec<AlignedBuffer>, schedule: Schedule, pins: Pins) -> Self {
-        Self { loading: Queue::new(blocks), computing: [Queue::new([]), Queue::new([])], schedule, pins }
+    /// An I/O thread that lacks blocks goes on when `refill` of them are free, 1 or more: where computing sets the
+    /// pace, every other block is full, so that nothing is lost by reading a batch at a time, and the cores are not
+    /// taken from computing for each block.
+    pub(crate) fn new(blocks: Vec<AlignedBuffer>, refill: usize, schedule: Schedule, pins: Pins) -> Self {
+        Self {
+            loading: Queue::waking_for(refill, blocks),
+            computing: [Queue::new([]), Queue::new([])],
+            schedule,
+            pins,
+        }
     }
 
     /// Wakes everybody for good.
@@ -104,6 +112,9 @@ impl Reader<'_> {
             if !hands.batch.is_empty() {
                 self.submit(&mut hands)?;
             }
+            if matches!(lack, Lack::Nothing) && hands.batch.is_empty() && !hands.free.is_empty() {
+                continue;
+            }
             if self.io.in_flight() > 0 {
                 self.reap(&mut hands, &mut completions, account)?;
             } else if !self.wait(&lack, &mut hands, account) {
@@ -114,6 +125,9 @@ impl Reader<'_> {
 
     /// Pairs free blocks with requests, the oldest first, until the batch is full or one of them is lacking.
     fn fill(&self, hands: &mut Hands, account: &mut ReadAccount) -> Lack {
+        if hands.spare.is_none() && !self.exchange.loading.enough() {
+            return Lack::Blocks;
+        }
         while hands.batch.len() < self.batch && !hands.free.is_empty() {
             let Some(buffer) = hands.spare.take().or_else(|| self.exchange.loading.try_pop()) else {
                 return Lack::Blocks;
@@ -166,7 +180,7 @@ impl Reader<'_> {
         completions: &mut Vec<Completion>,
         account: &mut ReadAccount,
     ) -> Result<(), EngineError> {
-        let result = self.io.reap(completions);
+        let result = self.io.reap(hands.to_wait_for(self.batch), completions);
         result.map_err(|source| EngineError::Engine { engine: self.engine, source })?;
         self.outstanding.remove(completions.len() as u64);
         for Completion { request: read, submitted, completed, result } in completions.drain(..) {
@@ -208,6 +222,13 @@ impl Hands {
         self.per_device[request.device] += 1;
         let Request { device, offset, len, .. } = request;
         self.batch.push(ReadRequest { device, offset, len, buffer, tag: slot as u64 });
+    }
+
+    /// Completions that are worth waking up for: half of what the least busy device has outstanding, so that none
+    /// runs out of requests meanwhile, and a batch at most.
+    fn to_wait_for(&self, batch: usize) -> usize {
+        let busy = self.per_device.iter().filter(|&&outstanding| outstanding > 0);
+        busy.min().map_or(1, |outstanding| (outstanding / 2).clamp(1, batch))
     }
 
     fn remove(&mut self, tag: u64) -> Request {

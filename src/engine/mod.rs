@@ -131,7 +131,7 @@ impl<'a> Engine<'a> {
         let Self { setup, geometry, blocks, pins, readers } = self;
         let plan = &setup.plan;
         let schedule = Schedule::new(geometry, algorithm.passes());
-        let exchange = Exchange::new(blocks, schedule, pins);
+        let exchange = Exchange::new(blocks, refill(plan), schedule, pins);
         let wake = || exchange.close();
         let run = Run::new(&setup, &wake);
         let describe = |request: &Request, source| describe(&setup.files, request, source);
@@ -381,6 +381,13 @@ fn extents(grid: &Grid) -> Vec<Vec<std::ops::Range<u64>>> {
 pub(crate) fn serves(thread: u32, threads: u32, devices: u32) -> Vec<bool> {
     let share = threads.min(devices).max(1);
     (0..devices).map(|device| device % share == thread % share).collect()
+}
+
+/// Free blocks that an I/O thread waits for where it lacks them: a batch, but no more than it may have outstanding on a
+/// device, and, of all I/O threads together, a quarter of the blocks.
+fn refill(plan: &Plan) -> usize {
+    let share = usize::try_from(plan.blocks / (4 * u64::from(plan.io_threads.max(1)))).unwrap_or(usize::MAX);
+    share.min(plan.batch as usize).min(depth_of(plan, plan.io_threads)).max(1)
 }
 
 fn depth_of(plan: &Plan, threads: u32) -> usize {

@@ -35,7 +35,7 @@ impl IoEngine for AtOnce {
         Ok(())
     }
 
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> std::io::Result<()> {
+    fn reap(&mut self, _least: usize, completions: &mut Vec<Completion>) -> std::io::Result<()> {
         while let Some(request) = self.done.pop_back() {
             let result =
                 if self.fails == Some(self.seen) { Err(std::io::ErrorKind::Other.into()) } else { Ok(()) };
@@ -95,14 +95,20 @@ fn broken(_: &Request, source: std::io::Error) -> EngineError {
     EngineError::Engine { engine: "test", source }
 }
 
-/// Two columns of two and one blocks, on one device; two compute threads; `passes` passes.
-fn play(passes: u64, blocks: usize, pins: u64, fails: Option<u64>) -> (&'static World, Vec<&'static Notes>) {
+/// Two columns of two and one blocks, on one device; two compute threads; `passes` passes; so many blocks of memory,
+/// of which so many must be free for an I/O thread to go on.
+fn play(
+    passes: u64,
+    (blocks, refill): (usize, usize),
+    pins: u64,
+    fails: Option<u64>,
+) -> (&'static World, Vec<&'static Notes>) {
     let block = ALIGNMENT as u64;
     let geometry = Geometry::new(vec![vec![0..2 * block], vec![2 * block..3 * block]], block, 2, pins);
     let pins = Pins::new(geometry.pins(), ALIGNMENT);
     let buffers = (0..blocks).map(|_| AlignedBuffer::new(ALIGNMENT)).collect();
     let world: &'static World = Box::leak(Box::new(World {
-        exchange: Exchange::new(buffers, Schedule::new(geometry, passes), pins),
+        exchange: Exchange::new(buffers, refill, Schedule::new(geometry, passes), pins),
         failure: Failure::new(),
         outstanding: Outstanding::new(),
         interrupt: Interrupt::new(),
@@ -166,7 +172,7 @@ fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn every_block_of_every_pass_is_computed_once_in_its_pass() {
     check(1, || {
-        let (world, played) = play(2, 2, 0, None);
+        let (world, played) = play(2, (2, 1), 0, None);
         assert!(world.failure.take().is_none());
         for (pass, notes) in played.iter().enumerate() {
             let mut blocks = lock(&notes.blocks).clone();
@@ -185,7 +191,7 @@ fn every_block_of_every_pass_is_computed_once_in_its_pass() {
 fn blocks_that_stay_are_computed_once_per_pass_too() {
     for pins in [1, 3] {
         check(1, move || {
-            let (world, played) = play(3, 1, pins, None);
+            let (world, played) = play(3, (1, 1), pins, None);
             assert!(world.failure.take().is_none());
             for notes in &played {
                 assert_eq!(lock(&notes.blocks).len(), 3);
@@ -198,16 +204,27 @@ fn blocks_that_stay_are_computed_once_per_pass_too() {
 fn a_failed_read_ends_every_thread() {
     for fails in 0..3 {
         check(2, move || {
-            let (world, _) = play(1, 2, 0, Some(fails));
+            let (world, _) = play(1, (2, 1), 0, Some(fails));
             assert!(matches!(world.failure.take(), Some(EngineError::Engine { .. })));
         });
     }
 }
 
 #[test]
+fn a_reader_that_waits_for_two_free_blocks_gets_them() {
+    check(1, || {
+        let (world, played) = play(2, (3, 2), 0, None);
+        assert!(world.failure.take().is_none());
+        for notes in &played {
+            assert_eq!(lock(&notes.blocks).len(), 3);
+        }
+    });
+}
+
+#[test]
 fn one_block_is_enough_to_get_on() {
     check(2, || {
-        let (world, played) = play(1, 1, 0, None);
+        let (world, played) = play(1, (1, 1), 0, None);
         assert!(world.failure.take().is_none());
         assert_eq!(lock(&played[0].blocks).len(), 3);
     });

@@ -16,15 +16,29 @@ pub(crate) struct Queue<T> {
 
 #[derive(Debug)]
 struct State<T> {
+    /// Items that are worth waking a waiting thread for.
+    least: usize,
     items: VecDeque<T>,
     closed: bool,
+}
+
+impl<T> State<T> {
+    fn enough(&self) -> bool {
+        self.items.len() >= self.least
+    }
 }
 
 impl<T> Queue<T> {
     /// A queue that holds `items`, and room for as many without allocating again.
     pub(crate) fn new(items: impl IntoIterator<Item = T>) -> Self {
+        Self::waking_for(1, items)
+    }
+
+    /// The same, but a pop that has to wait waits until there are `least` items (1 or more), so that a thread which
+    /// takes many at a time is not woken for each.
+    pub(crate) fn waking_for(least: usize, items: impl IntoIterator<Item = T>) -> Self {
         let items = items.into_iter().collect();
-        Self { state: Mutex::new(State { items, closed: false }), changed: Condvar::new() }
+        Self { state: Mutex::new(State { least, items, closed: false }), changed: Condvar::new() }
     }
 
     /// Appends an item. On a closed queue it is dropped: nobody will ask for it.
@@ -32,8 +46,11 @@ impl<T> Queue<T> {
         let mut state = lock(&self.state);
         if !state.closed {
             state.items.push_back(item);
+            let enough = state.enough();
             drop(state);
-            self.changed.notify_one();
+            if enough {
+                self.changed.notify_one();
+            }
         }
     }
 
@@ -43,15 +60,20 @@ impl<T> Queue<T> {
         if state.closed { None } else { state.items.pop_front() }
     }
 
-    /// The oldest item; waits for one. `None` once the queue is closed, also where items are left.
+    /// Whether [`Queue::pop`] would not wait.
+    pub(crate) fn enough(&self) -> bool {
+        lock(&self.state).enough()
+    }
+
+    /// The oldest item; waits for enough. `None` once the queue is closed, also where items are left.
     pub(crate) fn pop(&self) -> Option<T> {
         let mut state = lock(&self.state);
         loop {
             if state.closed {
                 return None;
             }
-            if let Some(item) = state.items.pop_front() {
-                return Some(item);
+            if state.enough() {
+                return state.items.pop_front();
             }
             state = wait(&self.changed, state);
         }

@@ -34,7 +34,7 @@ impl OwnReads<'_> {
         self.outstanding.add(1);
         let result = loop {
             let result = if batch.is_empty() { Ok(()) } else { self.io.submit(&mut batch) };
-            if let Err(error) = result.and_then(|()| self.io.reap(&mut completions)) {
+            if let Err(error) = result.and_then(|()| self.io.reap(1, &mut completions)) {
                 break Err(EngineError::Engine { engine: self.engine, source: error });
             }
             if let Some(completion) = completions.pop() {

@@ -24,6 +24,7 @@ mod renumbering;
 mod verify;
 
 pub use block::{BlockView, Chunk, ChunkError, ChunkFault, Edges, Expectation, RawEdges};
+pub use compact::Near;
 pub use error::GridError;
 pub use import::build;
 pub use inventory::{Collected, Layout, gc, list, remove};

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
+use crate::storage::huge;
 use crate::storage::stripe::Stripes;
 
 use super::block::Expectation;
@@ -109,8 +110,7 @@ impl Grid {
     /// Out-degree of every vertex by position, checked: 4 bytes each.
     pub fn degrees(&self) -> Result<Vec<u32>, GridError> {
         let Manifest { vertices, degrees_checksum, .. } = self.manifest;
-        let mut degrees = Vec::new();
-        degrees.reserve_exact(vertices as usize);
+        let mut degrees = huge::with_capacity(vertices as usize);
         for degree in NumberReader::open(&self.paths.degrees(), vertices, degrees_checksum)? {
             degrees.push(u32::from_le_bytes(degree?));
         }

@@ -6,6 +6,7 @@
 use super::error::GridError;
 use super::files::NumberReader;
 use super::open::Grid;
+use crate::storage::huge;
 
 /// From positions to dense indexes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -47,7 +48,7 @@ impl Renumbering {
     /// Values by dense index, as values by position.
     pub fn to_grid<T: Copy>(&self, values: Vec<T>) -> Vec<T> {
         let Some(dense) = &self.dense else { return values };
-        dense.iter().map(|&index| values[index as usize]).collect()
+        huge::collected(values.len(), dense.iter().map(|&index| values[index as usize]))
     }
 
     /// Whether every dense index has a position.

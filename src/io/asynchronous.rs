@@ -63,9 +63,9 @@ pub(super) trait Kernel: Send {
     /// `submit` has returned without taking it.
     unsafe fn submit(&mut self, reads: &[Read]) -> io::Result<usize>;
 
-    /// Appends the events of what is done; where there are none, waits for at least one, but no longer than
-    /// `timeout` (`None`: for ever) or until a signal comes. Called only while reads are with the kernel.
-    fn events(&mut self, events: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()>;
+    /// Appends the events of what is done; waits for at least `least` (1 or more, and not more than reads are with
+    /// the kernel), but no longer than `timeout` (`None`: for ever) or until a signal comes.
+    fn events(&mut self, least: usize, events: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()>;
 
     /// See [`IoEngine::register`].
     fn register(&mut self, _buffers: &[AlignedBuffer]) -> io::Result<()> {
@@ -157,9 +157,9 @@ impl AsynchronousEngine {
         }
     }
 
-    fn wait(&mut self, timeout: Duration, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn wait(&mut self, least: usize, timeout: Duration, completions: &mut Vec<Completion>) -> io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
-        let result = self.kernel.events(&mut events, Some(timeout));
+        let result = self.kernel.events(least.clamp(1, self.at_kernel), &mut events, Some(timeout));
         self.at_kernel -= events.len();
         let now = Instant::now();
         for event in events.drain(..) {
@@ -207,7 +207,7 @@ impl IoEngine for AsynchronousEngine {
         Ok(())
     }
 
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn reap(&mut self, least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let before = completions.len();
         loop {
@@ -217,7 +217,7 @@ impl IoEngine for AsynchronousEngine {
             if completions.len() > before || self.at_kernel == 0 || patience.is_zero() {
                 return Ok(());
             }
-            self.wait(patience, completions)?;
+            self.wait(least, patience, completions)?;
         }
     }
 
@@ -238,7 +238,7 @@ impl Drop for AsynchronousEngine {
     fn drop(&mut self) {
         while self.at_kernel > 0 {
             self.events.clear();
-            let result = self.kernel.events(&mut self.events, None);
+            let result = self.kernel.events(1, &mut self.events, None);
             self.at_kernel -= self.events.len();
             if result.is_err() {
                 // Cannot happen with an interface of our own. But if it did, the kernel could still write to

@@ -87,7 +87,7 @@ impl FaultyEngine {
         if !self.starting.is_empty() {
             self.inner.submit(&mut self.starting)?;
         }
-        let result = self.inner.reap(&mut self.finished);
+        let result = self.inner.reap(1, &mut self.finished);
         for mut completion in self.finished.drain(..) {
             let Some((tag, faults)) = self.marked.remove(completion.request.tag as usize) else { continue };
             completion.request.tag = tag;
@@ -149,7 +149,7 @@ impl IoEngine for FaultyEngine {
         self.inner.submit(&mut self.starting)
     }
 
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn reap(&mut self, _least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let before = completions.len();
         loop {

@@ -89,14 +89,14 @@ impl Ring {
         seen
     }
 
-    /// Hands over what still lies in the submission queue and waits for a completion.
-    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+    /// Hands over what still lies in the submission queue and waits for so many completions.
+    fn wait(&mut self, least: usize, timeout: Option<Duration>) -> io::Result<()> {
         let result = match timeout.map(types::Timespec::from) {
             Some(timeout) => {
                 let args = types::SubmitArgs::new().timespec(&timeout);
-                self.uring.submitter().submit_with_args(1, &args)
+                self.uring.submitter().submit_with_args(least, &args)
             }
-            None => self.uring.submit_and_wait(1),
+            None => self.uring.submit_and_wait(least),
         };
         let Err(error) = result else {
             self.refusals = 0;
@@ -143,9 +143,10 @@ impl Kernel for Ring {
         Ok(taken)
     }
 
-    fn events(&mut self, events: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
-        if self.harvest(events) == 0 {
-            self.wait(timeout)?;
+    fn events(&mut self, least: usize, events: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
+        let seen = self.harvest(events);
+        if seen < least {
+            self.wait(least - seen, timeout)?;
             self.harvest(events);
         }
         Ok(())

@@ -42,8 +42,8 @@ impl Kernel for Aio {
         unsafe { self.context.submit(&pointers) }
     }
 
-    fn events(&mut self, events: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
-        let seen = match self.context.events(1, &mut self.events, timeout) {
+    fn events(&mut self, least: usize, events: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
+        let seen = match self.context.events(least, &mut self.events, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             result => result?,
         };

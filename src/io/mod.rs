@@ -60,9 +60,10 @@ pub trait IoEngine: Send {
     /// Hands requests to the kernel, in order, in one call where the interface allows. Takes from the front of
     /// `requests` as many as there is room for (at least one where nothing is in flight) and leaves the rest.
     fn submit(&mut self, requests: &mut Vec<ReadRequest>) -> std::io::Result<()>;
-    /// Moves finished requests to `completions`; waits for at least one, at most about 100 ms (then none may
-    /// have been added), unless nothing is in flight.
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> std::io::Result<()>;
+    /// Moves finished requests to `completions`; waits for one or, where the interface can without waking us for
+    /// each, for `least` (or all that are in flight), at most about 100 ms (then none may have been added), unless
+    /// nothing is in flight.
+    fn reap(&mut self, least: usize, completions: &mut Vec<Completion>) -> std::io::Result<()>;
     /// Requests in flight.
     fn in_flight(&self) -> usize;
     /// Requests that may be in flight at once.

@@ -47,7 +47,7 @@ impl IoEngine for PsyncEngine {
         Ok(())
     }
 
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn reap(&mut self, _least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
         let Some(mut transfer) = self.queue.pop_front() else { return Ok(()) };
         transfer.submitted_at(Instant::now());
         let result = self.read(&mut transfer);

@@ -118,7 +118,7 @@ impl ShapedEngine {
 
     /// Waits for the inner engine and holds back what it has finished.
     fn reap_inner(&mut self) -> io::Result<()> {
-        let result = self.inner.reap(&mut self.finished);
+        let result = self.inner.reap(1, &mut self.finished);
         for mut completion in self.finished.drain(..) {
             if let Some((tag, due)) = self.under_way.remove(completion.request.tag as usize) {
                 completion.request.tag = tag;
@@ -136,7 +136,7 @@ impl IoEngine for ShapedEngine {
         self.start_waiting()
     }
 
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn reap(&mut self, _least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let before = completions.len();
         loop {
@@ -194,7 +194,7 @@ mod tests {
                 issued += 1;
             }
             engine.submit(&mut requests).unwrap();
-            engine.reap(&mut completions).unwrap();
+            engine.reap(1, &mut completions).unwrap();
             done += completions.drain(..).map(|completion| completion.result.unwrap()).count();
         }
         start.elapsed().as_secs_f64()
@@ -252,10 +252,10 @@ mod tests {
         let mut engine = open_engine(IoSpec::Libaio, Arc::clone(&disk.files), 1, Some(shaper)).unwrap();
         engine.submit(&mut vec![request(0, 0, 4096, 77)]).unwrap();
         let mut completions = Vec::new();
-        engine.reap(&mut completions).unwrap();
+        engine.reap(1, &mut completions).unwrap();
         assert_eq!((completions.len(), engine.in_flight()), (0, 1));
         while engine.in_flight() > 0 {
-            engine.reap(&mut completions).unwrap();
+            engine.reap(1, &mut completions).unwrap();
         }
         let completion = &completions[0];
         assert_eq!(completion.request.tag, 77);

@@ -82,7 +82,7 @@ pub(super) fn request(device: usize, offset: u64, len: usize, tag: u64) -> ReadR
 pub(super) fn drain(engine: &mut dyn IoEngine) -> Vec<Completion> {
     let mut completions = Vec::new();
     while engine.in_flight() > 0 {
-        engine.reap(&mut completions).unwrap();
+        engine.reap(1, &mut completions).unwrap();
     }
     completions
 }

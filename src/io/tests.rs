@@ -64,7 +64,7 @@ fn every_engine_reads_the_same_bytes_at_every_depth_and_loses_no_buffer() {
                 let before = requests.len();
                 engine.submit(&mut requests).unwrap();
                 assert_eq!(before - requests.len(), room.min(before), "{name} takes what it has room for");
-                engine.reap(&mut completions).unwrap();
+                engine.reap(1, &mut completions).unwrap();
             }
             let tags: HashSet<_> = completions.iter().map(|completion| completion.request.tag).collect();
             assert_eq!((completions.len(), tags.len()), (200, 200), "{name} at depth {depth}");
@@ -153,7 +153,7 @@ fn an_engine_dropped_with_requests_in_flight_leaves_quietly() {
         for (_, mut engine) in engines(&disk, 32) {
             engine.submit(&mut scattered(&disk, 32)).unwrap();
             if round % 2 == 0 {
-                engine.reap(&mut Vec::new()).unwrap();
+                engine.reap(1, &mut Vec::new()).unwrap();
             }
         }
     }
@@ -165,7 +165,7 @@ fn reaping_an_idle_engine_returns_at_once() {
     for (name, mut engine) in engines(&disk, 4) {
         let mut completions = Vec::new();
         let start = std::time::Instant::now();
-        engine.reap(&mut completions).unwrap();
+        engine.reap(1, &mut completions).unwrap();
         assert!(completions.is_empty() && start.elapsed().as_millis() < 90, "{name}");
     }
 }

@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
         let engine = &mut self.engine;
         engine
             .submit(&mut self.ready)
-            .and_then(|()| engine.reap(completions))
+            .and_then(|()| engine.reap(1, completions))
             .map_err(|source| BandwidthError::Engine { engine: self.setting.io.name(), source })
     }
 

@@ -129,7 +129,7 @@ fn read_by(io: IoSpec, files: Arc<DeviceFiles>, page: &[u8]) -> std::io::Result<
     let mut completions = Vec::new();
     // A sleeping disk may need seconds; a minute is a disk that does not answer.
     for _ in 0..600 {
-        engine.reap(&mut completions)?;
+        engine.reap(1, &mut completions)?;
         if let Some(completion) = completions.pop() {
             completion.result?;
             let same = completion.request.buffer[..page.len()] == *page;

@@ -3,4 +3,5 @@
 pub mod buffer;
 pub mod device;
 pub mod error;
+pub mod huge;
 pub mod stripe;

@@ -21,6 +21,8 @@
 
 mod sums;
 
+pub use sums::Near;
+
 use std::iter::FusedIterator;
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 //! of a piece are added is that of the machine (four sums side by side), which is right because terms add up exactly
 //! (see [`crate::algorithm::exact`]).
 
-use super::{Cell, Cells, Section, Shape, Steps, Weights};
+use super::{Cell, Cells, Section, Shape, Steps, WINDOW, Weights};
 
 /// A weight as stored; `()` is 1.
 trait Weight: Copy {
@@ -27,6 +27,31 @@ impl Weight for f64 {
     }
 }
 
+/// The window whose values were last brought to the near cache.
+#[derive(Debug, Default)]
+pub struct Near(Option<u32>);
+
+impl Near {
+    /// Reads a window's values from end to end, unless it was the last one: at the speed of the memory, where the edges
+    /// would wait for one after the other. Not for a few edges.
+    #[inline]
+    fn fetch<V: Copy>(&mut self, values: &[V], base: u32, edges: u32) {
+        const LINE: usize = 64;
+        if self.0 == Some(base) {
+            return;
+        }
+        let start = (base as usize).min(values.len());
+        let window = &values[start..(start + WINDOW as usize).min(values.len())];
+        let step = LINE / size_of::<V>();
+        if edges as usize >= window.len() / step {
+            for value in window.iter().step_by(step) {
+                std::hint::black_box(*value);
+            }
+            self.0 = Some(base);
+        }
+    }
+}
+
 impl Cells<'_> {
     /// Calls `add(destination, sum)` for every piece, with the sum of `term(values[source], weight)` over its edges;
     /// destinations are relative to the column.
@@ -37,6 +62,7 @@ impl Cells<'_> {
     pub fn add_up<V: Copy>(
         &self,
         values: &[V],
+        near: &mut Near,
         term: impl Fn(V, f64) -> f64 + Copy,
         add: &mut impl FnMut(usize, f64),
     ) {
@@ -55,6 +81,7 @@ impl Cells<'_> {
             unsafe { *values.get_unchecked(source) }
         };
         for cell in self.iter() {
+            near.fetch(values, cell.header.source_base, cell.header.edges);
             cell.add_up(move |source, weight| term(value(source), weight), add);
         }
     }

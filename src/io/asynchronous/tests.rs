@@ -49,7 +49,12 @@ impl Kernel for Scripted {
         Ok(taken)
     }
 
-    fn events(&mut self, events: &mut Vec<Event>, _timeout: Option<Duration>) -> io::Result<()> {
+    fn events(
+        &mut self,
+        _least: usize,
+        events: &mut Vec<Event>,
+        _timeout: Option<Duration>,
+    ) -> io::Result<()> {
         let seen = match next(&mut self.waits, self.done.len()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             seen => seen?,

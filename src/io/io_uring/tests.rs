@@ -84,7 +84,7 @@ fn a_read_that_the_kernel_finds_wrong_fails_alone_and_those_behind_it_are_read()
     assert_eq!(unsafe { ring.submit(&reads) }.unwrap(), 4);
     let mut events = Vec::new();
     while events.len() < 4 {
-        ring.events(&mut events, Some(Duration::from_secs(10))).unwrap();
+        ring.events(1, &mut events, Some(Duration::from_secs(10))).unwrap();
     }
     events.sort_by_key(|event| event.mark);
     let bad = -i64::from(Errno::BADF.raw_os_error());
