@@ -85,7 +85,7 @@ fn add_up(grid: &Grid, columns: &[AlignedBuffer], contributions: &[f32], sums: &
                 }
                 Edges::Raw(_) => unreachable!("the graph has no weights"),
                 Edges::Compact(cells) => {
-                    cells.add_up(contributions, &mut Near::default(), |value, _| value.into(), &mut add)
+                    cells.add_up(contributions, &mut Near::default(), |value, _| value.into(), &mut add);
                 }
             }
         }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::exact::{Quantum, result_checksum};
 use super::sums::{ColumnSums, Sums, split};
-use super::verdict::{Verdict, each_edge};
+use super::verdict::{Verdict, compare, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::{Column, Manifest};
@@ -125,16 +125,41 @@ impl GraphAlgorithm for Spmv {
 }
 
 /// Bytes per vertex that [`reference`] keeps.
-pub(crate) const REFERENCE_BYTES_PER_VERTEX: u64 = 16;
+pub(crate) const REFERENCE_BYTES_PER_VERTEX: u64 = 8 + 8 + 4;
 
 /// The same product by the textbook: one thread, plain f64 sums.
-pub(crate) fn reference(spec: &SpmvSpec, grid: &Grid, interrupt: &Interrupt) -> Result<Vec<f64>, SetupError> {
-    let x = super::vector::read(spec.x.as_deref(), grid)?;
-    let mut y = vec![0.0; x.len()];
-    each_edge(grid, interrupt, |source, target, weight| {
-        y[target as usize] += weight * x[source as usize];
-    })?;
-    Ok(y)
+pub(crate) struct Reference {
+    /// The product.
+    pub(crate) y: Vec<f64>,
+    /// Terms of each sum.
+    pub(crate) terms: Vec<u32>,
+}
+
+impl Reference {
+    pub(crate) fn new(spec: &SpmvSpec, grid: &Grid, interrupt: &Interrupt) -> Result<Self, SetupError> {
+        let x = super::vector::read(spec.x.as_deref(), grid)?;
+        let (mut y, mut terms) = (vec![0.0; x.len()], vec![0_u32; x.len()]);
+        each_edge(grid, interrupt, |source, target, weight| {
+            y[target as usize] += weight * x[source as usize];
+            terms[target as usize] += 1;
+        })?;
+        Ok(Self { y, terms })
+    }
+
+    /// Compares within 1e-9 of a sum, and half a quantum for each of its terms. Where that is much of the sum itself,
+    /// because weights or values of x are of very different size, the verdict says so.
+    pub(crate) fn compare(&self, y: &[f64], quantum: f64) -> Verdict {
+        let rounding = |vertex: usize| f64::from(self.terms[vertex]) * quantum / 2.0;
+        let verdict = compare(&self.y, y, |vertex, expected| 1e-9 * expected.abs() + rounding(vertex));
+        let coarse = |(vertex, y): &(usize, &f64)| **y != 0.0 && rounding(*vertex) > 1e-6 * y.abs();
+        match (verdict, self.y.iter().enumerate().filter(coarse).count()) {
+            (Verdict::Passed(how), coarse @ 1..) => Verdict::Coarse(format!(
+                "{how}; {coarse} sums are so small beside the largest that their terms, multiples of the quantum \
+                 {quantum:e}, may be wrong from the sixth digit on"
+            )),
+            (verdict, _) => verdict,
+        }
+    }
 }
 
 /// What a product is, whatever the graph: its sum is that of all products, which one more reading adds up.

@@ -12,7 +12,7 @@ use super::compact::WINDOW;
 use super::manifest::Encoding;
 
 /// Version of the rules behind `auto`: part of the layout key, so that new rules build anew.
-pub(super) const AUTO_VERSION: u32 = 1;
+pub(super) const AUTO_VERSION: u32 = 2;
 /// Sources per window of raw edges where `auto`: their contributions fit L2 beside the rest.
 const AUTO_RAW_WINDOW: u64 = 1 << 18;
 /// Last-level cache assumed where nobody says better.
@@ -25,7 +25,7 @@ const BUCKETS_PER_COLUMN: u64 = 4;
 /// Destinations of a bucket at most, so that per-bucket state stays small on huge graphs.
 const BUCKET_WIDTH_LOG2: u32 = 20;
 /// Destinations of a column at most, where `auto`.
-const AUTO_WIDTH: u64 = 1 << 20;
+const AUTO_WIDTH: u64 = 1 << 19;
 /// Below so many vertices everything fits some cache, and columns are only for the threads.
 const SMALL_GRAPH: u64 = 1 << 16;
 /// A vertex's work in edges.
@@ -80,12 +80,12 @@ pub(super) struct ColumnRule {
 
 impl ColumnRule {
     /// As the user says (fewer only where there are fewer vertices), or so that the f64 sums of two columns fill
-    /// at most half the cache, with two columns for every thread to take turns on.
+    /// at most a quarter of the cache (a virtual machine has neighbours that use it too), with two columns for every thread to take turns on.
     pub(super) fn new(columns: Auto<u32>, vertices: u64, threads: usize, llc: u64) -> Self {
         match columns {
             Auto::Value(count) => Self { count: u64::from(count).clamp(1, vertices.max(1)), width: u64::MAX },
             Auto::Auto => {
-                let width = (llc / 2 / 2 / size_of::<f64>() as u64).clamp(1 << 10, AUTO_WIDTH);
+                let width = (llc / 4 / 2 / size_of::<f64>() as u64).clamp(1 << 10, AUTO_WIDTH);
                 let for_threads = 2 * threads as u64;
                 let count = if vertices > SMALL_GRAPH {
                     for_threads.max(vertices.div_ceil(width))
@@ -199,10 +199,10 @@ mod tests {
     #[test]
     fn automatic_columns_fit_the_cache_and_feed_the_threads() {
         let rule = ColumnRule::new(Auto::Auto, 1 << 24, 2, DEFAULT_LLC);
-        assert_eq!(rule, ColumnRule { count: 16, width: 1 << 20 });
+        assert_eq!(rule, ColumnRule { count: 32, width: 1 << 19 });
         // All edges go to a few vertices: the rest would be one column of 15 M destinations.
         let cut = columns(1 << 24, rule, |bucket| if bucket < 16 { 1 << 30 } else { 0 });
-        assert!(cut.iter().all(|column| column.end - column.start <= 1 << 20));
+        assert!(cut.iter().all(|column| column.end - column.start <= 1 << 19));
         assert_eq!(ColumnRule::new(Auto::Auto, 1 << 17, 2, DEFAULT_LLC).count, 4);
         assert_eq!(ColumnRule::new(Auto::Auto, 100, 16, DEFAULT_LLC).count, 1);
         assert_eq!(ColumnRule::new(Auto::Auto, 0, 2, DEFAULT_LLC).count, 1);

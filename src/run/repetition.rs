@@ -101,7 +101,7 @@ fn attempt(
     fill_account(row, &grid, &account);
     fill_outcome(row, &outcome);
     describe(&grid, &outcome, row, aftermath)?;
-    check(run, &grid, &outcome, id, around, row)?;
+    aftermath.notes.extend(check(run, &grid, &outcome, id, around, row)?);
     if run.spec.output.values {
         write_values(job, run, &grid, &outcome)?;
     }
@@ -214,20 +214,24 @@ fn check(
     id: &AttemptId,
     around: Surroundings<'_>,
     row: &mut Row,
-) -> Result<(), RunError> {
+) -> Result<Option<String>, RunError> {
     let wanted = match run.spec.measure.verify {
         VerifySpec::Off => false,
         VerifySpec::All => true,
         VerifySpec::First => id.phase == Phase::Measured && id.rep == 1,
     };
     if !wanted {
-        return Ok(());
+        return Ok(None);
     }
     let memory = run.spec.engine.memory;
     match verify(&run.spec.algorithm, grid, outcome, memory, around.interrupt)? {
         Verdict::Passed(_) => {
             row.verified = Some(true);
-            Ok(())
+            Ok(None)
+        }
+        Verdict::Coarse(what) => {
+            row.verified = Some(true);
+            Ok(Some(format!("the result is right, but coarse: {what}")))
         }
         Verdict::Failed(what) => {
             row.verified = Some(false);

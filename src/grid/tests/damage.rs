@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::grid::chunk::{CHUNK, ChunkHeader, HEADER, PAYLOAD};
-use crate::grid::{BlockView, ChunkFault, Edges};
+use crate::grid::{BlockView, ChunkFault, Edges, Near};
 use crate::storage::buffer::AlignedBuffer;
 
 fn small(data: &Path) -> Grid {
@@ -184,7 +184,9 @@ fn refused_or_in_range(block: &mut [u8], grid: &Grid) -> bool {
     let Edges::Compact(cells) = chunk.edges else { panic!("a compact chunk") };
     // Assertions of the test profile see that every source has a value.
     let values = vec![0.0_f32; vertices as usize];
-    cells.add_up(&values, &mut Near::default(), |value, _| value.into(), &mut |target, _| assert!((target as u64) < vertices));
+    cells.add_up(&values, &mut Near::default(), |value, _| value.into(), &mut |target, _| {
+        assert!((target as u64) < vertices);
+    });
     false
 }
 
