@@ -13,6 +13,7 @@ use crate::job::Batch;
 use crate::progress::Progress;
 use crate::report::{AttemptId, JobReport, Phase, Row, Status, table, write_attempt};
 use crate::run::layout;
+use crate::run::lock::JobLock;
 use crate::run::plan::JobPlan;
 use crate::run::repetition::{self, Aftermath, Surroundings};
 use crate::run::row::fill_limit;
@@ -65,6 +66,8 @@ pub(crate) fn run_batch(batch: &Batch, args: &RunArgs, interrupt: &Interrupt) ->
 
 fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result<Done, Problem> {
     let quiet = args.batch.quiet;
+    // All before the first run: a batch that can be run as a whole only is not begun.
+    let _locks = lock(plans)?;
     let options = Options {
         program: program()?,
         resume: args.resume || args.plan.is_some(),
@@ -108,6 +111,11 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
         exit::OK
     };
     Ok(Done { code, reports, summary })
+}
+
+/// Keeps other processes off the reports of a batch.
+pub(crate) fn lock(plans: &[JobPlan]) -> Result<Vec<JobLock>, Problem> {
+    plans.iter().map(|plan| JobLock::acquire(plan).map_err(Problem::failed)).collect()
 }
 
 /// Where a path is below the current directory, that part of it.

@@ -114,9 +114,14 @@ impl JobPlan {
         (Self { version: VERSION, job, report, out, data, runs, selected: None, file: None }, doubled)
     }
 
+    /// The report's folder, of plan and attempts.
+    pub fn folder(&self) -> PathBuf {
+        self.out.join(&self.report)
+    }
+
     /// Where the plan lies.
     pub fn path(&self) -> PathBuf {
-        self.out.join(&self.report).join("plan.json")
+        self.folder().join("plan.json")
     }
 
     /// Writes the plan.
@@ -155,6 +160,11 @@ impl JobPlan {
         self.run(index)?;
         self.selected = Some(index);
         Ok(())
+    }
+
+    /// Index of the one run to execute, where [`Self::select`] chose one.
+    pub fn selected(&self) -> Option<usize> {
+        self.selected
     }
 
     /// The ids of the runs, in order.
