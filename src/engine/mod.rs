@@ -333,6 +333,7 @@ impl<'a> Run<'a> {
         }
         done
     }
+}
 
 fn finish(
     failure: Option<EngineError>,
@@ -365,8 +366,15 @@ impl Consumer for GridPass<'_> {
             .map_err(|source| EngineError::Damaged { path: self.setup.files.path(device).to_owned(), source })
     }
 
-    fn column_done(&self, column: usize) {
+    /// A chunk is complete in itself, so only the column shows that one has lost edges and was sealed again.
+    fn column_done(&self, column: usize, edges: u64) -> Result<(), EngineError> {
+        let grid = self.setup.grid;
+        let expected = grid.manifest.columns[column].edges;
+        if edges != expected {
+            return Err(EngineError::Edges { dir: grid.paths.dir.clone(), column, found: edges, expected });
+        }
         self.pass.column_done(column);
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ pub mod block;
 pub mod chunk;
 mod columns;
 pub mod compact;
+mod consistency;
 pub mod digest;
 mod error;
 mod files;
