@@ -397,8 +397,8 @@ pub struct MeasureSpec {
     pub warmup: u32,
     /// Order of the repetitions within a job.
     pub order: OrderSpec,
-    /// Seconds after which a repetition is killed.
-    pub timeout_s: Option<u64>,
+    /// Milliseconds after which a repetition is killed.
+    pub timeout_ms: Option<u64>,
     /// Which repetitions are verified.
     pub verify: VerifySpec,
 }

@@ -222,10 +222,12 @@ fn devices_beyond_ssds_are_left_out_and_without_devices_ssds_are_folders() {
 fn a_timeout_is_never_shorter_than_asked_for() {
     let timeout = |text: &str| {
         let text = format!("{BASE}[algorithm.scan]\n[measure]\ntimeout = \"{text}\"");
-        runs(&text, &[])[0].measure.timeout_s
+        runs(&text, &[])[0].measure.timeout_ms
     };
-    assert_eq!(timeout("10 min"), Some(600));
-    assert_eq!(timeout("1200 ms"), Some(2));
+    assert_eq!(timeout("10 min"), Some(600_000));
+    assert_eq!(timeout("1200 ms"), Some(1200));
+    assert_eq!(timeout("1 ms"), Some(1));
+    assert_eq!(timeout("1500 µs"), Some(2));
     assert_eq!(timeout("off"), None);
 }
 
