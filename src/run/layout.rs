@@ -7,9 +7,11 @@ use super::error::RunError;
 use super::plan::{JobPlan, PlannedRun};
 use crate::dataset::{self, Context};
 use crate::engine::plan::Plan;
-use crate::grid::{self, Grid, LayoutRequest, layout_key};
+use crate::grid::{self, Grid, GridError, LayoutRequest, layout_key};
 use crate::job::spec::RunSpec;
 use crate::measure::advice::{self, Advice};
+use crate::measure::environment;
+use crate::units::format_bytes;
 
 /// What a run asks of its grid.
 pub fn request(run: &PlannedRun) -> LayoutRequest<'_> {
@@ -73,5 +75,15 @@ pub fn build(data: &Path, run: &PlannedRun, memory: u64, context: Context<'_>) -
     }
     let spec = &run.spec.dataset;
     let source = dataset::open(spec).map_err(|error| RunError::Dataset(error.to_string()))?;
-    Ok(grid::build(data, &request(run), source.as_ref(), spec.edges, memory, context)?)
+    // A budget that is larger than the machine is as good as none: the import would size its buffers by it.
+    let machine = environment::memory_total().unwrap_or(u64::MAX);
+    let built = grid::build(data, &request(run), source.as_ref(), spec.edges, memory.min(machine), context);
+    built.map_err(|error| match error {
+        GridError::Memory { graph, purpose, needed, .. } if memory > machine => RunError::Memory(format!(
+            "import of {graph} needs at least {} of memory ({purpose}), but this machine has {}",
+            format_bytes(needed),
+            format_bytes(machine)
+        )),
+        error => error.into(),
+    })
 }

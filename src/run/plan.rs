@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::atomic_file;
+use crate::job::limits::{self, OutOfRange};
 use crate::job::spec::{OrderSpec, RunSpec};
 use crate::report::{Phase, ReportError};
 use crate::units::plural;
@@ -16,6 +17,7 @@ const VERSION: u32 = 1;
 
 /// A run with its identity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PlannedRun {
     /// Hash of parameters and data: see `job::run_id`.
     pub run_id: String,
@@ -36,6 +38,7 @@ pub struct JobPlan {
     /// Where reports go.
     pub out: PathBuf,
     /// Where grids are kept.
+#[serde(deny_unknown_fields)]
     pub data: PathBuf,
     /// The runs, each once, in the order of the job file.
     pub runs: Vec<PlannedRun>,
@@ -92,6 +95,24 @@ pub enum PlanError {
         /// The plan's file.
         path: PathBuf,
         /// What was asked for.
+    /// A value that no job file can give.
+    #[error(
+        "{}: run {index} has {option} = {found}, expected {expected}; correct it, or make the plan anew by `ioc run` \
+         with its job file",
+        path.display()
+    )]
+    Range {
+        /// The plan's file.
+        path: PathBuf,
+        /// Index of the run.
+        index: usize,
+        /// Name of the option.
+        option: &'static str,
+        /// Its value.
+        found: String,
+        /// What it must be.
+        expected: String,
+    },
         index: usize,
         /// Runs it has.
         runs: usize,
@@ -133,7 +154,7 @@ impl JobPlan {
         Ok(path)
     }
 
-    /// Reads a plan.
+    /// Reads a plan. Its values are in the ranges of a job file's then; paths and names are checked where they are used.
     pub fn load(path: &Path) -> Result<Self, PlanError> {
         let io = |source| PlanError::Io { path: path.to_owned(), source };
         let text = std::fs::read_to_string(path).map_err(io)?;
@@ -151,6 +172,12 @@ impl JobPlan {
         self.runs.get(index).ok_or_else(|| PlanError::Missing {
             path: self.file.clone().unwrap_or_else(|| self.path()),
             index,
+        for (index, run) in plan.runs.iter().enumerate() {
+            limits::check(&run.spec).map_err(|OutOfRange { option, found, expected }| {
+                let path = path.to_owned();
+                PlanError::Range { path, index, option, found, expected }
+            })?;
+        }
             runs: self.runs.len(),
         })
     }
