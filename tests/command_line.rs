@@ -155,6 +155,24 @@ fn one_run_of_a_frozen_plan() {
 }
 
 #[test]
+fn a_selected_run_drops_no_grid_that_others_still_need() {
+    let project = Project::with(
+        "job.toml",
+        "dataset = { generate = { kronecker = { scale = 8 } } }\n[algorithm.scan]\n[storage]\nkeep = false\n\
+         [measure]\nrepeat = 1\nwarmup = 0\n[matrix]\n\"engine.io_batch\" = [1, 2]\n\"grid.columns\" = [1, 2]\n",
+    );
+    project.good(&["build", "job.toml"]);
+    let grids = || project.files("data").iter().filter(|file| file.ends_with("manifest.json")).count();
+    let run = |index: &str| project.good(&["run", "--plan", "reports/job/plan.json", "--index", index]);
+    assert_eq!(grids(), 2);
+    // Runs 0 and 2 share one grid, 1 and 3 the other.
+    for (index, left) in [("0", 2), ("1", 2), ("2", 1), ("3", 0)] {
+        run(index);
+        assert_eq!(grids(), left, "after run {index}");
+    }
+}
+
+#[test]
 fn jobs_of_a_folder_run_in_sorted_order() {
     let project = project();
     for name in ["b", "a", "below/c"] {

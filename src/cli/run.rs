@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::report::{AttemptId, JobReport, Phase, Row, Status, table, write_attempt};
 use crate::run::layout;
 use crate::run::lock::JobLock;
-use crate::run::plan::JobPlan;
+use crate::run::plan::{JobPlan, PlannedRun};
 use crate::run::repetition::{self, Aftermath, Surroundings};
 use crate::run::row::fill_limit;
 use crate::run::scan;
@@ -88,12 +88,13 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
     };
     let mut reports = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
-        reports.push(local::run(plan, &options, &mut watch).map_err(Problem::failed)?);
+        let report = local::run(plan, &options, &mut watch).map_err(Problem::failed)?;
         if !interrupt.raised() {
-            for run in layout::to_drop(plan, &plans[number + 1..]) {
+            for run in layout::to_drop(plans, number, |run| is_done(&report, run)) {
                 layout::remove(&plan.data, run).map_err(Problem::failed)?;
             }
         }
+        reports.push(report);
         if interrupt.raised() || (args.fail_fast && watch.failed) {
             break;
         }
@@ -111,6 +112,11 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
         exit::OK
     };
     Ok(Done { code, reports, summary })
+}
+
+/// Whether every repetition of a run has ended well.
+fn is_done(report: &JobReport, run: &PlannedRun) -> bool {
+    run.repetitions().all(|(phase, rep)| report.finished(&run.run_id, phase, rep))
 }
 
 /// Keeps other processes off the reports of a batch.

@@ -46,14 +46,21 @@ pub fn find(data: &Path, run: &PlannedRun) -> Result<Option<Grid>, RunError> {
     Ok(grid::open(data, &request(run))?)
 }
 
-/// The runs of `plan` whose grids are to be dropped when it is done: `storage.keep = false`, and no run of the plans
-/// that come `after` needs them.
-pub fn to_drop<'a>(plan: &'a JobPlan, after: &[JobPlan]) -> Vec<&'a PlannedRun> {
+/// The runs whose grids are to be dropped when the plan of this number is done: `storage.keep = false`, no run of the
+/// plans up to it wants them kept, and none of those to come needs them. Where one run of the plan was selected, its grid
+/// alone may go, and those to come are also the other runs of the plan that are not `done`.
+pub fn to_drop(plans: &[JobPlan], number: usize, done: impl Fn(&PlannedRun) -> bool) -> Vec<&PlannedRun> {
     let name = |run: &PlannedRun| (run.spec.dataset.name.clone(), layout_key(&request(run)));
-    let needed: HashSet<_> = after.iter().flat_map(|plan| &plan.runs).map(name).collect();
-    let kept: HashSet<_> = plan.runs.iter().filter(|run| run.spec.storage.keep).map(name).collect();
-    let unneeded = |run: &&PlannedRun| !needed.contains(&name(run)) && !kept.contains(&name(run));
-    plan.runs.iter().filter(unneeded).collect()
+    let (begun, to_come) = plans.split_at(number + 1);
+    let plan = &plans[number];
+    let selected = |index: usize| plan.selected().is_none_or(|selected| selected == index);
+    let mut spared: HashSet<_> = to_come.iter().flat_map(|plan| &plan.runs).map(name).collect();
+    spared.extend(begun.iter().flat_map(|plan| &plan.runs).filter(|run| run.spec.storage.keep).map(name));
+    let others = plan.runs.iter().enumerate().filter(|(index, run)| !selected(*index) && !done(run));
+    spared.extend(others.map(|(_, run)| name(run)));
+    let runs =
+        plan.runs.iter().enumerate().filter(|(index, run)| selected(*index) && !spared.contains(&name(run)));
+    runs.map(|(_, run)| run).collect()
 }
 
 /// Removes a run's grid.

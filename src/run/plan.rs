@@ -27,8 +27,18 @@ pub struct PlannedRun {
     pub spec: RunSpec,
 }
 
+impl PlannedRun {
+    /// Its repetitions: warm-ups, then measured ones, each by number.
+    pub fn repetitions(&self) -> impl Iterator<Item = (Phase, u32)> {
+        let measure = &self.spec.measure;
+        let phase = |phase, count| (1..=count).map(move |rep| (phase, rep));
+        phase(Phase::Warmup, measure.warmup).chain(phase(Phase::Measured, measure.repeat))
+    }
+}
+
 /// The runs of one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct JobPlan {
     version: u32,
     /// The job's name.
@@ -38,7 +48,6 @@ pub struct JobPlan {
     /// Where reports go.
     pub out: PathBuf,
     /// Where grids are kept.
-#[serde(deny_unknown_fields)]
     pub data: PathBuf,
     /// The runs, each once, in the order of the job file.
     pub runs: Vec<PlannedRun>,
@@ -86,15 +95,6 @@ pub enum PlanError {
         /// What is wrong.
         detail: String,
     },
-    /// It cannot be written.
-    #[error(transparent)]
-    Report(#[from] ReportError),
-    /// It has no such run.
-    #[error("{} has no run {index}: it has {}, counted from 0", path.display(), plural(*.runs, "run"))]
-    Missing {
-        /// The plan's file.
-        path: PathBuf,
-        /// What was asked for.
     /// A value that no job file can give.
     #[error(
         "{}: run {index} has {option} = {found}, expected {expected}; correct it, or make the plan anew by `ioc run` \
@@ -113,6 +113,15 @@ pub enum PlanError {
         /// What it must be.
         expected: String,
     },
+    /// It cannot be written.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// It has no such run.
+    #[error("{} has no run {index}: it has {}, counted from 0", path.display(), plural(*.runs, "run"))]
+    Missing {
+        /// The plan's file.
+        path: PathBuf,
+        /// What was asked for.
         index: usize,
         /// Runs it has.
         runs: usize,
@@ -163,6 +172,12 @@ impl JobPlan {
         if plan.version != VERSION {
             return Err(format(format!("version {}, expected {VERSION}", plan.version)));
         }
+        for (index, run) in plan.runs.iter().enumerate() {
+            limits::check(&run.spec).map_err(|OutOfRange { option, found, expected }| {
+                let path = path.to_owned();
+                PlanError::Range { path, index, option, found, expected }
+            })?;
+        }
         plan.file = Some(path.to_owned());
         Ok(plan)
     }
@@ -172,12 +187,6 @@ impl JobPlan {
         self.runs.get(index).ok_or_else(|| PlanError::Missing {
             path: self.file.clone().unwrap_or_else(|| self.path()),
             index,
-        for (index, run) in plan.runs.iter().enumerate() {
-            limits::check(&run.spec).map_err(|OutOfRange { option, found, expected }| {
-                let path = path.to_owned();
-                PlanError::Range { path, index, option, found, expected }
-            })?;
-        }
             runs: self.runs.len(),
         })
     }
@@ -201,9 +210,7 @@ impl JobPlan {
 
     /// The repetitions of one run: warm-ups, then measured ones.
     pub fn repetitions_of(&self, run: usize) -> impl Iterator<Item = Repetition> {
-        let measure = &self.runs[run].spec.measure;
-        let phase = move |phase, count| (1..=count).map(move |rep| Repetition { run, phase, rep });
-        phase(Phase::Warmup, measure.warmup).chain(phase(Phase::Measured, measure.repeat))
+        self.runs[run].repetitions().map(move |(phase, rep)| Repetition { run, phase, rep })
     }
 
     /// All repetitions in the order in which they are to execute: round robin over the runs where any of them asks
