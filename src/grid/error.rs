@@ -28,8 +28,8 @@ pub enum GridError {
     },
     /// A name that would be a bad or dangerous folder name.
     #[error(
-        "\"{name}\" cannot name a data set: a name begins with a letter or digit and goes on with letters, \
-         digits, '.', '_' and '-'; rename the entry in datasets.toml"
+        "\"{name}\" cannot name a data set: a name begins with a letter or digit, goes on with letters, \
+         digits, '.', '_' and '-', and does not end in .json; rename the entry in datasets.toml"
     )]
     Name {
         /// The name.

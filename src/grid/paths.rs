@@ -180,7 +180,12 @@ pub(super) fn recorded_folders(dir: &Path) -> Vec<PathBuf> {
     recorded.map_or_else(Vec::new, |recorded| recorded.folders.into_iter().filter(is_ours).collect())
 }
 
-/// `[A-Za-z0-9][A-Za-z0-9._-]*`: no separator and no leading dot, so that no path made of it leaves its folder.
+/// Extension of our own files in the data directory (`digests.json`, `probe.json`), where each data set has a folder of
+/// its name.
+pub(crate) const OWN_FILES: &str = ".json";
+
+/// `[A-Za-z0-9][A-Za-z0-9._-]*`: no separator and no leading dot, so that no path made of it leaves its folder. Nor does
+/// it end in [`OWN_FILES`].
 pub(super) fn is_dataset_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
@@ -205,3 +210,4 @@ mod tests {
         }
     }
 }
+        && !name.ends_with(OWN_FILES)

@@ -274,6 +274,33 @@ fn paths_start_at_the_project_and_reports_lie_as_jobs_do() {
 }
 
 #[test]
+fn no_two_reports_share_a_file_or_folder_and_no_data_set_is_named_as_a_file_of_ours() {
+    let job = "dataset = \"small\"\n[algorithm.scan]\n";
+    let message = |files: &[&str]| {
+        let files: Vec<_> =
+            files.iter().map(|file| (*file, job)).chain([("datasets.toml", REGISTRY)]).collect();
+        let folder = project(&files);
+        load_files(&[folder.path().join("jobs")], None).map(|_| ()).unwrap_err().to_string()
+    };
+    let text = message(&["jobs/a.toml", "jobs/a.csv.toml"]);
+    assert!(text.contains("would have a folder a.csv"), "{text}");
+    let text = message(&["jobs/a.csv/b.toml"]);
+    assert!(text.contains("would have a folder a.csv"), "{text}");
+    let text = message(&["jobs/a.toml", "jobs/a/plan.json.toml"]);
+    assert!(text.contains("would have a folder plan.json"), "{text}");
+    let text = message(&["jobs/a.toml", "jobs/a/old.toml"]);
+    assert!(text.contains("jobs/a/old.toml would both write to a folder old"), "{text}");
+    let folder =
+        project(&[("jobs/old/a.toml", job), ("jobs/b/a.csv-1.toml", job), ("datasets.toml", REGISTRY)]);
+    load_files(&[folder.path().join("jobs")], None).unwrap();
+    let text = format!("{BASE}[algorithm.scan]\n");
+    let faults = load(&text, &["dataset.name=digests.json"]).unwrap_err().to_string();
+    assert!(faults.contains("\"digests.json\" cannot name a data set"), "{faults}");
+    let named = runs("dataset = { path = \"digests.json.txt\" }\n[algorithm.scan]\n", &[]).remove(0);
+    assert_eq!(named.dataset.name, "digests");
+}
+
+#[test]
 fn a_changed_entry_is_not_called_by_the_entrys_name() {
     let folder = project(&[("datasets.toml", REGISTRY)]);
     let text = "dataset = \"small\"\n[algorithm.scan]\n";
