@@ -55,6 +55,18 @@ impl FileLock {
     }
 }
 
+/// Locks an open file of our own for as long as it is open, so that [`is_free`] sees it; where the file system has no
+/// locks, nothing is free.
+pub(crate) fn hold(file: &File) {
+    let _ = flock(file, FlockOperation::NonBlockingLockExclusive);
+}
+
+/// Whether nobody has a lock on a file, as far as can be told.
+pub(crate) fn is_free(path: &Path) -> bool {
+    let file = File::options().read(true).write(true).open(path);
+    file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+}
+
 /// Who signed a lock last: `process 1234 on box`, or another process, where nobody did.
 pub(crate) fn holder(path: &Path) -> String {
     /// More than any signature has: what is longer is no signature.

@@ -59,6 +59,9 @@ impl JobReport {
             notes: Vec::new(),
         };
         atomic_file::remove_stale(&this.folder);
+        if let Some(above) = this.table.parent() {
+            atomic_file::remove_stale(above);
+        }
         this.refresh()?;
         Ok(this)
     }
