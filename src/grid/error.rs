@@ -71,6 +71,18 @@ pub enum GridError {
         /// The directory.
         path: PathBuf,
     },
+    /// An empty mount point, most likely.
+    #[error(
+        "{path} is on another file system than when a grid of {dataset} was built there; is it mounted? Mount the \
+         device, or, if what it held is gone for good, remove the grid with `ioc dataset rm {dataset}`, and it will be \
+         imported again"
+    )]
+    Unmounted {
+        /// The device's directory.
+        path: PathBuf,
+        /// The data set.
+        dataset: String,
+    },
     /// The budget does not hold what the import must hold.
     #[error(
         "import of {graph} needs at least {} of memory ({purpose}), the budget is {}: raise engine.memory",

@@ -18,6 +18,7 @@ pub mod inventory;
 mod lock;
 pub mod manifest;
 mod open;
+mod orphans;
 mod parallel;
 pub mod paths;
 mod reader;

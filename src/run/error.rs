@@ -96,7 +96,7 @@ impl From<GridError> for RunError {
         match error {
             GridError::Interrupted => Self::Interrupted,
             GridError::Memory { .. } => Self::Memory(text),
-            GridError::Io { .. } | GridError::Device { .. } => Self::Io(text),
+            GridError::Io { .. } | GridError::Device { .. } | GridError::Unmounted { .. } => Self::Io(text),
             GridError::Devices { .. } | GridError::Stripe { .. } => Self::Config(text),
             _ => Self::Dataset(text),
         }
