@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
+use crate::file_lock;
+
 const PREFIX: &str = ".ioc-new-";
 
-/// A writer keeps its file's modification time fresh, so one that was not touched for this long has no writer.
-const STALE: Duration = Duration::from_secs(3600);
+/// Longer than it takes from making a file to locking it: an older one that nobody has locked has no writer.
+const STALE: Duration = Duration::from_secs(60);
 
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +79,7 @@ impl AtomicFile {
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder)
             .map_err(FileError::io("create a file in", folder))?;
+        file_lock::hold(file.as_file());
         Ok(Self { file, path: path.to_owned() })
     }
 
@@ -156,14 +159,14 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Removes what killed processes left in a folder, by age: the file of a living writer is younger. What cannot be
-/// removed stays; it is never read.
+/// Removes what killed processes left in a folder: a living writer holds the lock of its file. What cannot be removed
+/// stays; it is never read.
 pub(crate) fn remove_stale(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
         let age = entry.metadata().and_then(|data| data.modified()).ok().and_then(|time| time.elapsed().ok());
-        if ours && age.is_some_and(|age| age > STALE) {
+        if ours && age.is_some_and(|age| age > STALE) && file_lock::is_free(&entry.path()) {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -248,9 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn only_old_leftovers_are_removed() {
+    fn only_old_leftovers_that_nobody_writes_are_removed() {
         let out = tempfile::tempdir().expect("tempdir");
         let old = SystemTime::now() - 2 * STALE;
+        let mut slow = AtomicFile::create(&out.path().join("slow.csv")).expect("create");
+        slow.write(b"whole").expect("write");
+        slow.file.as_file().set_modified(old).expect("touch");
         for (name, is_old) in [(".ioc-new-1", true), (".ioc-new-2", false), ("mine.csv", true)] {
             let file = File::create(out.path().join(name)).expect("file");
             if is_old {
@@ -258,6 +264,9 @@ mod tests {
             }
         }
         remove_stale(out.path());
+        slow.commit().expect("commit");
+        assert_eq!(fs::read(out.path().join("slow.csv")).expect("read"), b"whole");
+        fs::remove_file(out.path().join("slow.csv")).expect("remove");
         assert_eq!(names(out.path()), [".ioc-new-2", "mine.csv"]);
     }
 }

@@ -155,6 +155,24 @@ fn one_run_of_a_frozen_plan() {
 }
 
 #[test]
+fn a_selected_run_drops_no_grid_that_others_still_need() {
+    let project = Project::with(
+        "job.toml",
+        "dataset = { generate = { kronecker = { scale = 8 } } }\n[algorithm.scan]\n[storage]\nkeep = false\n\
+         [measure]\nrepeat = 1\nwarmup = 0\n[matrix]\n\"engine.io_batch\" = [1, 2]\n\"grid.columns\" = [1, 2]\n",
+    );
+    project.good(&["build", "job.toml"]);
+    let grids = || project.files("data").iter().filter(|file| file.ends_with("manifest.json")).count();
+    let run = |index: &str| project.good(&["run", "--plan", "reports/job/plan.json", "--index", index]);
+    assert_eq!(grids(), 2);
+    // Runs 0 and 2 share one grid, 1 and 3 the other.
+    for (index, left) in [("0", 2), ("1", 2), ("2", 1), ("3", 0)] {
+        run(index);
+        assert_eq!(grids(), left, "after run {index}");
+    }
+}
+
+#[test]
 fn jobs_of_a_folder_run_in_sorted_order() {
     let project = project();
     for name in ["b", "a", "below/c"] {
@@ -317,4 +335,47 @@ fn probe_tells_of_each_directory() {
     }
     assert!(said.stdout.contains("\nssd0\n"), "{}", said.stdout);
     assert!(project.files("ssd0").is_empty());
+}
+
+#[test]
+fn one_grid_of_several_is_removed_by_its_key_and_an_unfinished_one_is_no_grid() {
+    let project = project();
+    project.good(&["dataset", "import", "file"]);
+    project.write("job.toml", "dataset = \"file\"\n[algorithm.scan]\n[grid]\ncolumns = 2\n");
+    project.good(&["build", "job.toml"]);
+    let list = || {
+        let said = project.good(&["dataset", "list"]).stdout;
+        said.lines().find(|line| line.starts_with("file ")).unwrap().to_owned()
+    };
+    assert!(list().contains(" 2 grids, "), "{}", list());
+    let said = project.ioc(&["dataset", "rm", "file", "--grid", "g0"]);
+    assert!(said.code == 2 && said.stderr.contains("file has no grid g0; it has g"), "{}", said.stderr);
+    let manifests: Vec<String> =
+        project.files("data").into_iter().filter(|file| file.ends_with("manifest.json")).collect();
+    let key = manifests[0].rsplit('/').nth(1).unwrap();
+    project.good(&["dataset", "rm", "file", "--grid", key]);
+    assert!(list().contains(" 1 grid, "), "{}", list());
+    fs::remove_file(project.path(&manifests[1])).unwrap();
+    assert!(list().contains(" 1 unfinished, ") && !list().contains("grid"), "{}", list());
+    let said = project.good(&["dataset", "gc"]).stdout;
+    assert!(said.contains("1 incomplete grid removed"), "{said}");
+    assert!(list().ends_with(" not built"), "{}", list());
+}
+
+#[test]
+fn info_names_the_device_directories_and_gc_finds_what_a_lost_data_directory_left_there() {
+    let project = Project::with(
+        "job.toml",
+        "dataset = { generate = { kronecker = { scale = 8 } } }\n[algorithm.scan]\n[storage]\ndevices = [\"ssd\"]\n",
+    );
+    fs::create_dir(project.path("ssd")).unwrap();
+    project.good(&["build", "job.toml"]);
+    let said = project.good(&["dataset", "info", "kron-8"]).stdout;
+    assert!(said.contains("device directory") && said.contains("/ssd/kron-8-g"), "{said}");
+    fs::remove_dir_all(project.path("data")).unwrap();
+    assert!(!project.files("ssd").is_empty());
+    let said = project.good(&["dataset", "gc", "--device", "ssd"]).stdout;
+    assert!(said.contains("1 left folder on devices removed, "), "{said}");
+    assert!(fs::read_dir(project.path("ssd")).unwrap().next().is_none());
+    assert_eq!(project.ioc(&["dataset", "gc", "--device", "nowhere"]).code, 2);
 }

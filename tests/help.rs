@@ -196,7 +196,8 @@ fn of_dataset() {
       import  Build a grid of a data set with the default layout
       verify  Read every byte of a data set's grids and check it
       rm      Remove a data set's grids
-      gc      Remove what interrupted imports left behind
+      gc      Remove what interrupted imports left behind, and what is left on devices of grids that are
+              gone
       help    Print this message or the help of the given subcommand(s)
 
     Options:

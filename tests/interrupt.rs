@@ -277,3 +277,40 @@ fn fail_fast_stops_at_the_first_failure_and_without_it_the_batch_goes_on() {
     assert_eq!(statuses(&["--fail-fast"]), ["failed"]);
     assert_eq!(statuses(&[]), ["failed", "failed", "ok", "ok", "failed", "failed", "ok", "ok"]);
 }
+
+#[test]
+fn a_second_run_of_a_job_under_way_is_refused_and_disturbs_nothing() {
+    let project = Project::with("job.toml", SLOW);
+    let mut running = under_way(&project);
+    let busy = format!("reports/job is in use: process {} on ", running.pid());
+    for args in [
+        &["run", "job.toml", "--set", "engine.io=\"psync\""][..],
+        &["run", "job.toml", "--resume"],
+        &["build", "job.toml", "--memory", "512 MiB"],
+        &["run", "--plan", "reports/job/plan.json", "--index", "0"],
+    ] {
+        let said = project.ioc(args);
+        assert_eq!(said.code, 3, "{args:?}: {}", said.stderr);
+        assert!(said.stderr.contains(&busy) && said.stderr.contains("--out"), "{args:?}: {}", said.stderr);
+    }
+    assert!(!running.is_over());
+    project.good(&["run", "job.toml", "--no-scan", "--out", "elsewhere"]);
+    assert!(running.wait().0.success());
+    assert_eq!(&checksums(&project.rows("job")), undisturbed());
+    // Whoever has the lock frees it by ending, whatever way.
+    resumes_to_the_same(&project);
+}
+
+#[test]
+fn runs_of_one_plan_may_go_on_at_once_but_each_only_once() {
+    let project = Project::with("job.toml", SLOW);
+    project.good(&["build", "job.toml"]);
+    let plan = ["run", "--no-scan", "--plan", "reports/job/plan.json", "--index"];
+    let mut first = project.start(&[&plan[..], &["0"]].concat());
+    until(|| children(first.pid()).first().copied()).expect("a child");
+    project.good(&[&plan[..], &["1"]].concat());
+    let again = project.ioc(&[&plan[..], &["0"]].concat());
+    assert!(first.is_over() || again.code == 3, "{}", again.stderr);
+    assert!(first.wait().0.success());
+    assert_eq!(&checksums(&project.rows("job")), undisturbed());
+}

@@ -237,9 +237,16 @@ pub enum DatasetCommand {
     Rm {
         /// Name of the data set
         name: String,
+        /// Only the grid of this key, as `ioc dataset info` shows it
+        #[arg(long, value_name = "KEY")]
+        grid: Option<String>,
     },
-    /// Remove what interrupted imports left behind
-    Gc,
+    /// Remove what interrupted imports left behind, and what is left on devices of grids that are gone
+    Gc {
+        /// Look in this directory of storage.devices too, besides those of the grids there are (repeatable)
+        #[arg(long = "device", value_name = "DIR")]
+        devices: Vec<PathBuf>,
+    },
 }
 
 /// `ioc probe`.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::args::BuildArgs;
 use super::progress::Console;
-use super::run::program;
+use super::run::{lock, program};
 use super::{Problem, batch, end_with_parent, exit, output};
 use crate::cluster::local::{self, Options};
 use crate::dataset::Context;
@@ -39,6 +39,8 @@ pub(crate) fn build(args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Probl
 pub(crate) fn build_batch(batch: &Batch, args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
     let quiet = args.batch.quiet;
     let plans = batch::plan(batch, &args.batch, interrupt)?;
+    // It writes plans too, where a batch that runs has its own.
+    let _locks = lock(&plans)?;
     let options =
         Options { program: program()?, resume: true, fail_fast: false, scan: false, quiet, interrupt };
     let mut done = HashSet::new();

@@ -1,7 +1,7 @@
 //! `ioc dataset`: the registry and the built grids.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::args::{BatchArgs, BuildArgs, DatasetArgs, DatasetCommand};
 use super::progress::Console;
@@ -24,8 +24,8 @@ pub(crate) fn dataset(args: &DatasetArgs, interrupt: &Interrupt) -> Result<u8, P
         DatasetCommand::Info { name } => info(&args.data, name),
         DatasetCommand::Import { name, memory } => import(args, name, memory, interrupt),
         DatasetCommand::Verify { name } => verify(args, name, interrupt),
-        DatasetCommand::Rm { name } => remove(args, name),
-        DatasetCommand::Gc => collect(args),
+        DatasetCommand::Rm { name, grid } => remove(args, name, grid.as_deref()),
+        DatasetCommand::Gc { devices } => collect(args, devices),
     }
 }
 
@@ -55,15 +55,46 @@ fn list(data: &Path) -> Result<u8, Problem> {
             None => "(no entry in datasets.toml)".to_owned(),
         };
         let built: Vec<_> = layouts.iter().filter(|layout| layout.dataset == name).collect();
-        let bytes = built.iter().map(|layout| layout.bytes).sum();
-        let grids = match built.len() {
-            0 => "not built".to_owned(),
-            1 => format!("1 grid, {}", format_bytes(bytes)),
-            more => format!("{more} grids, {}", format_bytes(bytes)),
-        };
-        output::say(&format!("{name:<24} {source:<56} {grids}"));
+        output::say(&format!("{name:<24} {source:<56} {}", state(&built)));
     }
     Ok(exit::OK)
+}
+
+/// How far a data set's layouts have come: `2 grids, 5 MiB, 1 unfinished, 1 MiB`.
+fn state(layouts: &[&Layout]) -> String {
+    let (complete, others): (Vec<&Layout>, Vec<&Layout>) =
+        layouts.iter().partition(|layout| layout.grid.is_some());
+    let (away, unfinished): (Vec<&Layout>, Vec<&Layout>) =
+        others.into_iter().partition(|layout| layout.unmounted.is_some());
+    let bytes = |layouts: &[&Layout]| format_bytes(layouts.iter().map(|layout| layout.bytes).sum());
+    let mut parts = Vec::new();
+    if !complete.is_empty() {
+        parts.push(format!("{}, {}", plural(complete.len(), "grid"), bytes(&complete)));
+    }
+    if !away.is_empty() {
+        parts.push(format!("{} not mounted", away.len()));
+    }
+    if !unfinished.is_empty() {
+        parts.push(format!("{} unfinished, {}", unfinished.len(), bytes(&unfinished)));
+    }
+    if parts.is_empty() { "not built".to_owned() } else { parts.join(", ") }
+}
+
+/// Why a layout is no grid, and what to do.
+fn why_none(layout: &Layout) -> String {
+    match &layout.unmounted {
+        Some(device) => format!(
+            "its device {} is not mounted, or another one is: mount it, or remove the grid with `ioc dataset rm {} \
+             --grid {}`",
+            device.display(),
+            layout.dataset,
+            layout.key
+        ),
+        None => {
+            "unfinished or damaged: a file is missing or the import did not end; `ioc dataset gc` removes it"
+                .to_owned()
+        }
+    }
 }
 
 fn source(spec: &DatasetSpec) -> String {
@@ -115,11 +146,7 @@ fn info(data: &Path, name: &str) -> Result<u8, Problem> {
     for layout in layouts_of(data, name)? {
         output::say(&match &layout.grid {
             Some(grid) => describe(&layout, grid),
-            None => format!(
-                "\ngrid {}: incomplete ({}); `ioc dataset gc` removes it",
-                layout.key,
-                format_bytes(layout.bytes)
-            ),
+            None => format!("\ngrid {} ({}): {}", layout.key, format_bytes(layout.bytes), why_none(&layout)),
         });
     }
     Ok(exit::OK)
@@ -156,6 +183,9 @@ fn describe(layout: &Layout, grid: &Grid) -> String {
         format!("{}, source windows of {}", manifest.columns.len(), format_count(manifest.source_window)),
     );
     line("devices", format!("{}, stripes of {}", manifest.ssds, format_bytes(manifest.stripe)));
+    for folder in &layout.folders {
+        line("device directory", folder.display().to_string());
+    }
     line(
         "import",
         format!("{:.1} s, peak memory {}", manifest.import_s, format_bytes(manifest.import_max_rss_b)),
@@ -191,10 +221,7 @@ fn verify(args: &DatasetArgs, name: &str, interrupt: &Interrupt) -> Result<u8, P
     let mut code = exit::OK;
     for layout in layouts_of(&args.data, name)? {
         let verdict = match &layout.grid {
-            None => {
-                Err("incomplete: a file is missing or the import did not end; `ioc dataset gc` removes it"
-                    .to_owned())
-            }
+            None => Err(why_none(&layout)),
             Some(grid) => grid::verify(grid, context).map_err(|error| error.to_string()),
         };
         match verdict {
@@ -217,24 +244,46 @@ fn verify(args: &DatasetArgs, name: &str, interrupt: &Interrupt) -> Result<u8, P
     Ok(code)
 }
 
-fn remove(args: &DatasetArgs, name: &str) -> Result<u8, Problem> {
+fn remove(args: &DatasetArgs, name: &str, grid: Option<&str>) -> Result<u8, Problem> {
+    let mut layouts = layouts_of(&args.data, name)?;
+    if let Some(wanted) = grid {
+        let keys: Vec<String> = layouts.iter().map(|layout| layout.key.clone()).collect();
+        layouts.retain(|layout| layout.key == wanted);
+        if layouts.is_empty() {
+            return Err(Problem::usage(format!(
+                "error: {name} has no grid {wanted}; it has {}",
+                keys.join(", ")
+            )));
+        }
+    }
     let mut freed = 0;
-    for layout in layouts_of(&args.data, name)? {
+    for layout in layouts {
         freed += grid::remove(&args.data, name, &layout.key).map_err(Problem::failed)?;
     }
     say(args, &format!("{name}: {} freed", format_bytes(freed)));
     Ok(exit::OK)
 }
 
-fn collect(args: &DatasetArgs) -> Result<u8, Problem> {
-    let collected = grid::gc(&args.data, |_| true).map_err(Problem::failed)?;
+fn collect(args: &DatasetArgs, devices: &[PathBuf]) -> Result<u8, Problem> {
+    if let Some(device) = devices.iter().find(|device| !device.is_dir()) {
+        return Err(Problem::usage(format!("error: --device {}: this is no directory", device.display())));
+    }
+    let collected = grid::gc(&args.data, devices, |_| true).map_err(Problem::failed)?;
     if !args.quiet {
         for busy in &collected.busy {
             output::error(&format!("note: {busy} is being imported and was left alone"));
         }
+        for device in &collected.unmounted {
+            let device = device.display();
+            output::error(&format!("note: {device} is not mounted, and a grid that is there was left alone"));
+        }
     }
-    let grids = plural(collected.layouts as usize, "incomplete grid");
-    say(args, &format!("{grids} removed, {} freed", format_bytes(collected.bytes)));
+    let mut removed = plural(collected.layouts as usize, "incomplete grid");
+    if collected.orphans > 0 {
+        let folders = plural(collected.orphans as usize, "left folder");
+        let _ = write!(removed, " and {folders} on devices");
+    }
+    say(args, &format!("{removed} removed, {} freed", format_bytes(collected.bytes)));
     Ok(exit::OK)
 }
 

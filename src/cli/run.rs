@@ -13,7 +13,8 @@ use crate::job::Batch;
 use crate::progress::Progress;
 use crate::report::{AttemptId, JobReport, Phase, Row, Status, table, write_attempt};
 use crate::run::layout;
-use crate::run::plan::JobPlan;
+use crate::run::lock::JobLock;
+use crate::run::plan::{JobPlan, PlannedRun};
 use crate::run::repetition::{self, Aftermath, Surroundings};
 use crate::run::row::fill_limit;
 use crate::run::scan;
@@ -65,6 +66,8 @@ pub(crate) fn run_batch(batch: &Batch, args: &RunArgs, interrupt: &Interrupt) ->
 
 fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result<Done, Problem> {
     let quiet = args.batch.quiet;
+    // All before the first run: a batch that can be run as a whole only is not begun.
+    let _locks = lock(plans)?;
     let options = Options {
         program: program()?,
         resume: args.resume || args.plan.is_some(),
@@ -85,12 +88,13 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
     };
     let mut reports = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
-        reports.push(local::run(plan, &options, &mut watch).map_err(Problem::failed)?);
+        let report = local::run(plan, &options, &mut watch).map_err(Problem::failed)?;
         if !interrupt.raised() {
-            for run in layout::to_drop(plan, &plans[number + 1..]) {
+            for run in layout::to_drop(plans, number, |run| is_done(&report, run)) {
                 layout::remove(&plan.data, run).map_err(Problem::failed)?;
             }
         }
+        reports.push(report);
         if interrupt.raised() || (args.fail_fast && watch.failed) {
             break;
         }
@@ -108,6 +112,16 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
         exit::OK
     };
     Ok(Done { code, reports, summary })
+}
+
+/// Whether every repetition of a run has ended well.
+fn is_done(report: &JobReport, run: &PlannedRun) -> bool {
+    run.repetitions().all(|(phase, rep)| report.finished(&run.run_id, phase, rep))
+}
+
+/// Keeps other processes off the reports of a batch.
+pub(crate) fn lock(plans: &[JobPlan]) -> Result<Vec<JobLock>, Problem> {
+    plans.iter().map(|plan| JobLock::acquire(plan).map_err(Problem::failed)).collect()
 }
 
 /// Where a path is below the current directory, that part of it.

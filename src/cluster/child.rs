@@ -65,7 +65,7 @@ pub fn run(
         if let Some(status) = child.try_wait()? {
             return Ok(ended(status));
         }
-        if timeout.is_some_and(|timeout| started.elapsed() > timeout) {
+        if timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
             child.kill()?;
             child.wait()?;
             return Ok(Ended::TimedOut);
@@ -82,7 +82,7 @@ pub fn run(
             }
             _ => {}
         }
-        wait_a_little(&child)?;
+        wait_a_little(&child, timeout.map(|timeout| timeout.saturating_sub(started.elapsed())))?;
     }
 }
 
@@ -104,10 +104,12 @@ fn signal(child: &Child, signal: Signal) -> std::io::Result<()> {
     Ok(kill_process(pid(child)?, signal)?)
 }
 
-/// Sleeps until the child ends, a signal comes, or a tenth of a second is over (for signals that another thread
-/// caught).
-fn wait_a_little(child: &Child) -> std::io::Result<()> {
-    let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Sleeps until the child ends, a signal comes, its time is up, or a tenth of a second is over (for signals that
+/// another thread caught).
+fn wait_a_little(child: &Child, left: Option<Duration>) -> std::io::Result<()> {
+    const TICK: Duration = Duration::from_millis(100);
+    let tick = left.map_or(TICK, |left| left.min(TICK));
+    let tick = Timespec { tv_sec: 0, tv_nsec: tick.subsec_nanos().into() };
     let Ok(handle) = pidfd_open(pid(child)?, PidfdFlags::empty()) else {
         // A kernel before 5.3: look again soon.
         std::thread::sleep(Duration::from_millis(5));

@@ -147,7 +147,7 @@ impl Session<'_> {
         }
         let mut command = Command::new(&self.options.program);
         command.args(["run", "--scan"]);
-        let timeout = self.plan.runs[run].spec.measure.timeout_s.map(Duration::from_secs);
+        let timeout = self.plan.runs[run].spec.measure.timeout_ms.map(Duration::from_millis);
         let (ended, aftermath) = execute(command, run, self.file, timeout, self.options)?;
         let rate = aftermath.scan_mb_per_s;
         self.rates.insert(settings, rate);
@@ -174,7 +174,7 @@ impl Session<'_> {
         if let Some(rate) = rate {
             command.args(["--device-rate", &rate.to_string()]);
         }
-        let timeout = measure.timeout_s.map(Duration::from_secs);
+        let timeout = measure.timeout_ms.map(Duration::from_millis);
         let (ended, mut aftermath) = execute(command, repetition.run, self.file, timeout, self.options)?;
         let failure = aftermath.failure.take().unwrap_or_else(|| ended.failure("run"));
         Ok((failure, aftermath))

@@ -130,5 +130,6 @@ fn remember(cache_dir: &Path, key: &str, stamp: Stamp, digest: &str) -> io::Resu
     let Stamp { len, modified, changed, inode } = stamp;
     let entry = Entry { len, modified, changed, inode, sha256: digest.to_owned() };
     cache.files.insert(key.to_owned(), entry);
+    atomic_file::remove_stale(cache_dir);
     Ok(atomic_file::replace(&cache_dir.join(CACHE), &serde_json::to_vec_pretty(&cache)?)?)
 }

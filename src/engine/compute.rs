@@ -32,8 +32,8 @@ pub(crate) trait BlockSource {
 pub(crate) trait Consumer: Sync {
     /// Adds up a block's edges, or says that its column is owned by another thread.
     fn block(&self, block: &Filled, if_owned: IfOwned) -> Result<Taken, EngineError>;
-    /// The vertex pass of a column.
-    fn column_done(&self, column: usize);
+    /// The vertex pass of a column, of which so many edges are in the sums.
+    fn column_done(&self, column: usize, edges: u64) -> Result<(), EngineError>;
 }
 
 /// What is left to do in a pass, shared by its compute threads.
@@ -41,6 +41,8 @@ pub(crate) struct PassWork<'a> {
     consumer: &'a dyn Consumer,
     /// Requests of each column whose edges are not yet in the sums.
     remaining: Vec<AtomicU64>,
+    /// Edges of each column that are in the sums.
+    edges: Vec<AtomicU64>,
     /// Columns without edges: their vertex passes are dealt out by this counter.
     empty: Vec<usize>,
     next_empty: AtomicU64,
@@ -50,8 +52,9 @@ impl<'a> PassWork<'a> {
     pub(crate) fn new(consumer: &'a dyn Consumer, geometry: &Geometry) -> Self {
         let requests: Vec<u64> = (0..geometry.columns()).map(|column| geometry.requests_of(column)).collect();
         let empty = (0..requests.len()).filter(|&column| requests[column] == 0).collect();
+        let edges = requests.iter().map(|_| AtomicU64::new(0)).collect();
         let remaining = requests.into_iter().map(AtomicU64::new).collect();
-        Self { consumer, remaining, empty, next_empty: AtomicU64::new(0) }
+        Self { consumer, remaining, edges, empty, next_empty: AtomicU64::new(0) }
     }
 
     /// One compute thread's share of a pass.
@@ -64,7 +67,7 @@ impl<'a> PassWork<'a> {
         source: &mut dyn BlockSource,
         account: &mut ComputeAccount,
     ) -> Result<(), EngineError> {
-        self.empty_columns(account);
+        self.empty_columns(account)?;
         let mut aside: Option<Filled> = None;
         loop {
             if let Some(block) = aside.take() {
@@ -104,22 +107,25 @@ impl<'a> PassWork<'a> {
         if let Taken::Done(edges) = taken {
             account.blocks += 1;
             account.edges += edges;
+            let column = block.request.column;
+            self.edges[column].fetch_add(edges, Ordering::Relaxed);
             // The last one to finish must see what the others wrote: their sums were published by the column's
-            // lock (or, atomic kernel, by this release sequence).
-            if self.remaining[block.request.column].fetch_sub(1, Ordering::AcqRel) == 1 {
-                self.consumer.column_done(block.request.column);
+            // lock (or, atomic kernel, by this release sequence), their edges by the latter.
+            if self.remaining[column].fetch_sub(1, Ordering::AcqRel) == 1 {
+                self.consumer.column_done(column, self.edges[column].load(Ordering::Relaxed))?;
             }
         }
         account.compute += thread_cpu().saturating_sub(started);
         Ok(taken)
     }
 
-    fn empty_columns(&self, account: &mut ComputeAccount) {
+    fn empty_columns(&self, account: &mut ComputeAccount) -> Result<(), EngineError> {
         let started = thread_cpu();
         while let Some(&column) = self.empty.get(self.next_empty.fetch_add(1, Ordering::Relaxed) as usize) {
-            self.consumer.column_done(column);
+            self.consumer.column_done(column, 0)?;
         }
         account.compute += thread_cpu().saturating_sub(started);
+        Ok(())
     }
 }
 

@@ -26,6 +26,22 @@ pub enum EngineError {
         /// What is wrong.
         source: ChunkError,
     },
+    /// Chunks that are each as they were written, but not those that were.
+    #[error(
+        "column {column} of the grid {} has {found} edges on its devices, but its manifest says {expected}; remove \
+         the grid with `ioc dataset rm` and it will be imported again",
+        dir.display()
+    )]
+    Edges {
+        /// The grid's folder.
+        dir: PathBuf,
+        /// The column.
+        column: usize,
+        /// Edges in its chunks.
+        found: u64,
+        /// Edges there were.
+        expected: u64,
+    },
     /// The engine behind the requests failed as a whole.
     #[error("the {engine} engine failed: {source}")]
     Engine {

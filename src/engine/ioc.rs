@@ -24,7 +24,8 @@ use crate::storage::buffer::AlignedBuffer;
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) loading: Queue<AlignedBuffer>,
-    pub(crate) computing: [Queue<Filled>; 2],
+    /// A read that failed is passed on too: it fails the pass that wants it, which a pass read ahead may never come to.
+    pub(crate) computing: [Queue<Result<Filled, EngineError>>; 2],
     pub(crate) schedule: Schedule,
     pub(crate) pins: Pins,
 }
@@ -49,7 +50,7 @@ impl Exchange {
         self.computing.iter().for_each(Queue::close);
     }
 
-    fn computing(&self, pass: u64) -> &Queue<Filled> {
+    fn computing(&self, pass: u64) -> &Queue<Result<Filled, EngineError>> {
         &self.computing[(pass % 2) as usize]
     }
 }
@@ -160,7 +161,7 @@ impl Reader<'_> {
             Pin::Ready(block) => {
                 hands.spare = Some(buffer);
                 account.cached += request.len as u64;
-                self.exchange.computing(request.pass).push(Filled { request, block });
+                self.exchange.computing(request.pass).push(Ok(Filled { request, block }));
             }
         }
     }
@@ -185,14 +186,18 @@ impl Reader<'_> {
         self.outstanding.remove(completions.len() as u64);
         for Completion { request: read, submitted, completed, result } in completions.drain(..) {
             let request = hands.remove(read.tag);
-            result.map_err(|source| (self.describe)(&request, source))?;
+            if let Err(source) = result {
+                // Its block is gone with it, so that a broken device is not asked for all of a pass.
+                self.exchange.computing(request.pass).push(Err((self.describe)(&request, source)));
+                continue;
+            }
             account.record(request.len, completed.saturating_duration_since(submitted));
             (self.advance)(request.len as u64);
             let block = match request.pin {
                 Some(place) => self.exchange.pins.fill(place, read.buffer),
                 None => Block::Lent(read.buffer),
             };
-            self.exchange.computing(request.pass).push(Filled { request, block });
+            self.exchange.computing(request.pass).push(Ok(Filled { request, block }));
         }
         Ok(())
     }
@@ -267,7 +272,7 @@ impl BlockSource for FromQueue<'_> {
             return Ok(None);
         }
         let queue = self.exchange.computing(self.pass);
-        Ok(queue.try_pop().or_else(|| timed(&mut account.wait, || queue.pop())))
+        queue.try_pop().or_else(|| timed(&mut account.wait, || queue.pop())).transpose()
     }
 
     fn another(&mut self, _account: &mut ComputeAccount) -> Result<Option<Filled>, EngineError> {
@@ -279,7 +284,7 @@ impl BlockSource for FromQueue<'_> {
         if block.is_none() {
             self.tickets.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(block)
+        block.transpose()
     }
 
     fn release(&mut self, filled: Filled) {

@@ -138,7 +138,7 @@ impl<'a> Engine<'a> {
         let advance = |bytes| setup.progress.advance(bytes);
         let io_threads = readers.len();
         let mut accounts = vec![((), ComputeAccount::default()); plan.compute_threads as usize];
-        let (passes, runtime, io, read) = scope(|scope| {
+        let (failure, passes, runtime, io, read) = scope(|scope| {
             let _wakes = OnPanic(&wake);
             let started = Instant::now();
             let readers: Vec<_> = readers
@@ -189,15 +189,18 @@ impl<'a> Engine<'a> {
             );
             let runtime = started.elapsed();
             let io = run.outstanding.total();
+            // What fails from here on is of reads that nobody wants any more.
+            let failure = run.failure.take();
             exchange.close();
             let mut read = ReadAccount::new();
             for reader in readers {
                 // `guarded` catches panics, so a join fails only where the account itself could not be made.
                 read.add(&reader.join().unwrap_or_default());
             }
-            (passes, runtime, io, read)
+            (failure, passes, runtime, io, read)
         });
-        run.finish(
+        finish(
+            failure,
             passes,
             runtime,
             io,
@@ -256,7 +259,7 @@ impl<'a> Engine<'a> {
             read.add(&own);
             compute.push(account);
         }
-        run.finish(passes, runtime, io, compute, read, threads)
+        finish(run.failure.take(), passes, runtime, io, compute, read, threads)
     }
 }
 
@@ -330,20 +333,20 @@ impl<'a> Run<'a> {
         }
         done
     }
+}
 
-    fn finish(
-        &self,
-        passes: u64,
-        runtime: Duration,
-        io: Duration,
-        compute: Vec<ComputeAccount>,
-        read: ReadAccount,
-        io_threads: usize,
-    ) -> Result<Account, EngineError> {
-        match self.failure.take() {
-            Some(error) => Err(error),
-            None => Ok(Account { runtime, io, passes, compute, read, io_threads }),
-        }
+fn finish(
+    failure: Option<EngineError>,
+    passes: u64,
+    runtime: Duration,
+    io: Duration,
+    compute: Vec<ComputeAccount>,
+    read: ReadAccount,
+    io_threads: usize,
+) -> Result<Account, EngineError> {
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(Account { runtime, io, passes, compute, read, io_threads }),
     }
 }
 
@@ -363,8 +366,15 @@ impl Consumer for GridPass<'_> {
             .map_err(|source| EngineError::Damaged { path: self.setup.files.path(device).to_owned(), source })
     }
 
-    fn column_done(&self, column: usize) {
+    /// A chunk is complete in itself, so only the column shows that one has lost edges and was sealed again.
+    fn column_done(&self, column: usize, edges: u64) -> Result<(), EngineError> {
+        let grid = self.setup.grid;
+        let expected = grid.manifest.columns[column].edges;
+        if edges != expected {
+            return Err(EngineError::Edges { dir: grid.paths.dir.clone(), column, found: edges, expected });
+        }
         self.pass.column_done(column);
+        Ok(())
     }
 }
 

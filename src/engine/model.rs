@@ -77,8 +77,10 @@ impl Consumer for Notes {
         Ok(Taken::Done(1))
     }
 
-    fn column_done(&self, column: usize) {
+    fn column_done(&self, column: usize, edges: u64) -> Result<(), EngineError> {
+        assert_eq!(edges, [2, 1][column]);
         lock(&self.done).push(column);
+        Ok(())
     }
 }
 

@@ -141,6 +141,25 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Refuses a run that this machine's memory cannot hold, whatever its budget allows: the allocator would only abort.
+    pub fn check_machine(&self, state: u64, machine: u64) -> Result<(), EngineError> {
+        let needed = self.memory(state);
+        if needed <= machine {
+            return Ok(());
+        }
+        Err(EngineError::Memory(format!(
+            "the run needs {} of memory ({} for the vertices, {} for blocks, {} for the process), but this machine has \
+             {}; make engine.buffer smaller, or run it on a larger machine",
+            format_bytes(needed),
+            format_bytes(state),
+            format_bytes(self.buffer_bytes()),
+            format_bytes(PROCESS_BYTES),
+            format_bytes(machine),
+        )))
+    }
+}
+
 fn auto_depth(block: Auto<u64>, advice: Option<&Advice>) -> u32 {
     let Some(advice) = advice else { return AUTO_DEPTH };
     match block {

@@ -28,8 +28,8 @@ pub enum GridError {
     },
     /// A name that would be a bad or dangerous folder name.
     #[error(
-        "\"{name}\" cannot name a data set: a name begins with a letter or digit and goes on with letters, \
-         digits, '.', '_' and '-'; rename the entry in datasets.toml"
+        "\"{name}\" cannot name a data set: a name begins with a letter or digit, goes on with letters, \
+         digits, '.', '_' and '-', and does not end in .json; rename the entry in datasets.toml"
     )]
     Name {
         /// The name.
@@ -70,6 +70,18 @@ pub enum GridError {
     Device {
         /// The directory.
         path: PathBuf,
+    },
+    /// An empty mount point, most likely.
+    #[error(
+        "{path} is on another file system than when a grid of {dataset} was built there; is it mounted? Mount the \
+         device, or, if what it held is gone for good, remove the grid with `ioc dataset rm {dataset}`, and it will be \
+         imported again"
+    )]
+    Unmounted {
+        /// The device's directory.
+        path: PathBuf,
+        /// The data set.
+        dataset: String,
     },
     /// The budget does not hold what the import must hold.
     #[error(

@@ -6,7 +6,11 @@ use super::error::GridError;
 use super::files::{self, is_missing};
 use super::lock::{LOCK_FILE, Lock};
 use super::open::{Grid, read_manifest};
-use super::paths::{GridPaths, MANIFEST, is_dataset_name, is_layout_key, recorded_folders};
+use super::orphans::{self, Orphans};
+use super::paths::{
+    GridPaths, MANIFEST, device_of, is_dataset_name, is_layout_key, recorded_folders, unmounted_device,
+};
+use crate::atomic_file;
 
 /// A layout's folder.
 #[derive(Debug, Clone)]
@@ -19,8 +23,21 @@ pub struct Layout {
     pub dir: PathBuf,
     /// The grid; `None` where its import did not end, or something is missing.
     pub grid: Option<Grid>,
+    /// Its folders on devices; none where all is in `dir`.
+    pub folders: Vec<PathBuf>,
+    /// Why there is no grid, where it is that: a device's directory that is not mounted.
+    pub unmounted: Option<PathBuf>,
     /// Bytes of all its files, on all devices.
     pub bytes: u64,
+}
+
+impl Layout {
+    fn of(dataset: &str, key: String, dir: PathBuf) -> Result<Self, GridError> {
+        let (grid, bytes) = (found(&dir)?, size(&dir)?);
+        let unmounted = if grid.is_some() { None } else { unmounted_device(&dir) };
+        let folders = recorded_folders(&dir);
+        Ok(Self { dataset: dataset.to_owned(), key, dir, grid, folders, unmounted, bytes })
+    }
 }
 
 /// What [`gc`] did.
@@ -30,8 +47,12 @@ pub struct Collected {
     pub layouts: u64,
     /// Bytes freed.
     pub bytes: u64,
+    /// Folders on devices removed of which no layout spoke any more.
+    pub orphans: u64,
     /// Data sets left alone because they are being imported.
     pub busy: Vec<String>,
+    /// Devices' directories that are not mounted, whose layouts were left alone.
+    pub unmounted: Vec<PathBuf>,
 }
 
 /// All layouts of a data directory, complete or not, by data set and key. A directory that does not exist has
@@ -41,9 +62,7 @@ pub fn list(data: &Path) -> Result<Vec<Layout>, GridError> {
     for dataset in folders(data, is_dataset_name)? {
         for key in folders(&data.join(&dataset), is_layout_key)? {
             let dir = data.join(&dataset).join(&key);
-            let grid = found(&dir)?;
-            let bytes = size(&dir)?;
-            layouts.push(Layout { dataset: dataset.clone(), key, dir, grid, bytes });
+            layouts.push(Layout::of(&dataset, key, dir)?);
         }
     }
     Ok(layouts)
@@ -66,10 +85,13 @@ pub fn remove(data: &Path, dataset: &str, key: &str) -> Result<u64, GridError> {
     Ok(freed)
 }
 
-/// Removes every layout that is not complete, and those that `keep` does not want. Data sets that are being
-/// imported are left alone.
-pub fn gc(data: &Path, keep: impl Fn(&Layout) -> bool) -> Result<Collected, GridError> {
+/// Removes every layout that is not complete, and those that `keep` does not want; then, on the devices given and on those
+/// that any layout is on, the folders of layouts that are gone from `data`; and temporary files that nobody writes any
+/// more. Data sets that are being imported are left alone, and so are layouts whose devices are not mounted.
+pub fn gc(data: &Path, devices: &[PathBuf], keep: impl Fn(&Layout) -> bool) -> Result<Collected, GridError> {
+    let mut devices = devices.to_vec();
     let mut collected = Collected::default();
+    atomic_file::remove_stale(data);
     for dataset in folders(data, is_dataset_name)? {
         let folder = data.join(&dataset);
         if folders(&folder, is_layout_key)?.is_empty() && !folder.join(LOCK_FILE).exists() {
@@ -81,8 +103,13 @@ pub fn gc(data: &Path, keep: impl Fn(&Layout) -> bool) -> Result<Collected, Grid
         };
         for key in folders(&folder, is_layout_key)? {
             let dir = folder.join(&key);
-            let (grid, bytes) = (found(&dir)?, size(&dir)?);
-            let layout = Layout { dataset: dataset.clone(), key, dir, grid, bytes };
+            atomic_file::remove_stale(&dir);
+            let layout = Layout::of(&dataset, key, dir)?;
+            devices.extend(layout.folders.iter().map(|folder| device_of(folder).to_owned()));
+            if let Some(device) = layout.unmounted {
+                collected.unmounted.push(device);
+                continue;
+            }
             if layout.grid.is_none() || !keep(&layout) {
                 collected.bytes += erase(&layout.dir, &[])?;
                 collected.layouts += 1;
@@ -90,6 +117,11 @@ pub fn gc(data: &Path, keep: impl Fn(&Layout) -> bool) -> Result<Collected, Grid
         }
         drop_empty(&folder, lock);
     }
+    devices.sort_unstable();
+    devices.dedup();
+    let Orphans { folders, bytes } = orphans::collect(data, &devices)?;
+    collected.orphans = folders;
+    collected.bytes += bytes;
     Ok(collected)
 }
 
@@ -105,13 +137,22 @@ pub(super) fn erase(dir: &Path, more: &[PathBuf]) -> Result<u64, GridError> {
         Err(error) => return Err(GridError::io("removing", &manifest)(error)),
     }
     for folder in recorded_folders(dir).iter().chain(more) {
-        for part in part_files(folder)? {
-            unless_missing(std::fs::remove_file(&part), "removing", &part)?;
-        }
-        // Whatever else somebody put there is theirs, and then the folder stays.
-        let _ = std::fs::remove_dir(folder);
+        remove_parts(folder)?;
     }
     unless_missing(std::fs::remove_dir_all(dir), "removing", dir)?;
+    Ok(freed)
+}
+
+/// Removes the files of edges in a folder on a device, and the folder if it is empty then. Returns the bytes freed.
+pub(super) fn remove_parts(folder: &Path) -> Result<u64, GridError> {
+    let mut freed = 0;
+    for part in part_files(folder)? {
+        let bytes = part.metadata().map_or(0, |metadata| metadata.len());
+        unless_missing(std::fs::remove_file(&part), "removing", &part)?;
+        freed += bytes;
+    }
+    // Whatever else somebody put there is theirs, and then the folder stays.
+    let _ = std::fs::remove_dir(folder);
     Ok(freed)
 }
 
@@ -154,7 +195,7 @@ fn part_files(folder: &Path) -> Result<Vec<PathBuf>, GridError> {
 }
 
 /// Folders in a folder whose names satisfy `wanted`, sorted.
-fn folders(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<String>, GridError> {
+pub(super) fn folders(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<String>, GridError> {
     let mut names = names(folder)?;
     names.retain(|name| wanted(name) && folder.join(name).is_dir());
     names.sort_unstable();

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::job::spec::{EncodingSpec, VertexOrderSpec};
 use crate::storage::stripe::Stripes;
 
-use super::chunk::{CHUNK, PAYLOAD, RawEdge};
+use super::chunk::{PAYLOAD, RawEdge};
+use super::consistency;
 
 /// Version of the on-disk format; a grid of another version is built anew.
 pub const FORMAT: u32 = 1;
@@ -194,16 +195,13 @@ impl Manifest {
         serde_json::to_string_pretty(&sealed)
     }
 
-    /// The manifest in `text`, or `None` where it is of another format or damaged. Neither is an error: such a grid
-    /// is not there, and is built anew.
+    /// The manifest in `text`, or `None` where it is of another format, damaged or in contradiction with itself.
+    /// None of them is an error: such a grid is not there, and is built anew.
     pub(super) fn from_json(text: &str) -> Option<Self> {
         let manifest: Self = serde_json::from_str(text).ok()?;
         let intact = manifest.expected_checksum().is_ok_and(|checksum| checksum == manifest.checksum);
-        let striped = manifest.ssds > 0
-            && manifest.stripe > 0
-            && manifest.stripe.is_multiple_of(CHUNK as u64)
-            && manifest.part_bytes.len() == manifest.ssds as usize;
-        (intact && striped && manifest.format == FORMAT).then_some(manifest)
+        let sound = manifest.format == FORMAT && consistency::check(&manifest).is_ok();
+        (intact && sound).then_some(manifest)
     }
 
     fn expected_checksum(&self) -> serde_json::Result<u64> {

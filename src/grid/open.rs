@@ -13,7 +13,7 @@ use super::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC};
 use super::error::GridError;
 use super::files::{NumberReader, is_missing};
 use super::manifest::Manifest;
-use super::paths::{GridPaths, LayoutRequest};
+use super::paths::{GridPaths, LayoutRequest, device_of, unmounted_device};
 
 /// A grid that is complete as far as can be seen without reading its edges.
 #[derive(Debug, Clone)]
@@ -26,15 +26,27 @@ pub struct Grid {
 
 /// Finds the layout that `request` asks for. `None` where it was not built, not completed, built from another
 /// source or in another format, or where a device holds other files: then it is to be built. Errors are those of
-/// the operating system.
+/// the operating system, and a device that is not mounted where the grid was built.
 pub fn open(data: &Path, request: &LayoutRequest<'_>) -> Result<Option<Grid>, GridError> {
     let paths = GridPaths::new(data, request)?;
-    let Some(manifest) = read_manifest(&paths)? else { return Ok(None) };
+    // Only then: the same files are as good on another disk.
+    let path = match found(&paths, request)? {
+        Some(grid) => return Ok(Some(grid)),
+        None => unmounted_device(&paths.dir),
+    };
+    match path.filter(|path| path.is_dir() && paths.folders.iter().any(|folder| device_of(folder) == path)) {
+        Some(path) => Err(GridError::Unmounted { path, dataset: request.dataset.to_owned() }),
+        None => Ok(None),
+    }
+}
+
+fn found(paths: &GridPaths, request: &LayoutRequest<'_>) -> Result<Option<Grid>, GridError> {
+    let Some(manifest) = read_manifest(paths)? else { return Ok(None) };
     let same = manifest.dataset == request.dataset
         && manifest.fingerprint == request.fingerprint
         && manifest.ssds == request.storage.ssds
         && manifest.stripe == request.storage.stripe;
-    Grid { manifest, paths }.if_complete(same)
+    Grid { manifest, paths: paths.clone() }.if_complete(same)
 }
 
 /// The manifest of a layout, or `None` where there is none that can be trusted.

@@ -4,7 +4,8 @@
 //! `<device>/<dataset>-<layout key>-<data>/edges-<i>.ioc`, or in `device-<i>/` of the layout's own folder where no
 //! devices are named. `<data>` is a hash of the data directory's path, so that two data directories that share a
 //! device do not share files. `paths.json`, written before anything else, remembers the folders on devices: they
-//! can be removed even when the job that named them is gone.
+//! can be removed even when the job that named them is gone; and their file systems: an empty mount point is told from
+//! the disk that belongs there.
 
 use std::path::{Path, PathBuf};
 
@@ -97,9 +98,7 @@ impl GridPaths {
         request.check()?;
         let key = layout_key(request);
         let dir = data.join(request.dataset).join(&key);
-        let home = data.canonicalize().or_else(|_| std::path::absolute(data));
-        let home = home.map_err(GridError::io("resolving", data))?;
-        let home = xxh3_64(home.as_os_str().as_encoded_bytes()) as u32;
+        let home = home_hash(data)?;
         let folder = format!("{}-{key}-{home:08x}", request.dataset);
         let folders = request.storage.devices.iter().map(|device| device.join(&folder)).collect();
         Ok(Self::with_folders(dir, folders, request.storage.ssds))
@@ -138,20 +137,24 @@ impl GridPaths {
         self.dir.join("order.bin")
     }
 
-    /// Creates the folders and `paths.json`. A device's own directory must be there already: a missing one is a
-    /// disk that is not mounted, and must not become a folder on another disk.
+    /// The devices' own directories must be there: a missing one is a disk that is not mounted, and must not become a
+    /// folder on another disk.
+    pub(super) fn check_devices(&self) -> Result<(), GridError> {
+        match self.folders.iter().map(|folder| device_of(folder)).find(|device| !device.is_dir()) {
+            Some(device) => Err(GridError::Device { path: device.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Creates the folders and `paths.json`, which remembers on which file systems they are.
     pub(super) fn create(&self) -> Result<(), GridError> {
+        self.check_devices()?;
         files::create_folder(&self.dir)?;
-        let recorded = Recorded { folders: self.folders.clone() };
+        let file_systems = self.folders.iter().map(|folder| file_system(device_of(folder))).collect();
+        let recorded = Recorded { folders: self.folders.clone(), file_systems };
         let json = serde_json::to_vec_pretty(&recorded)
             .map_err(|error| GridError::io("writing", &self.dir.join(PATHS))(error.into()))?;
         files::replace(&self.dir, PATHS, &json)?;
-        for folder in &self.folders {
-            let device = folder.parent().unwrap_or(folder);
-            if !device.is_dir() {
-                return Err(GridError::Device { path: device.to_owned() });
-            }
-        }
         let in_folder = |part: &PathBuf| part.parent().map_or(Ok(()), files::create_folder);
         self.parts.iter().try_for_each(in_folder)
     }
@@ -163,27 +166,74 @@ pub(super) const MANIFEST: &str = "manifest.json";
 const PATHS: &str = "paths.json";
 
 /// `paths.json`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Recorded {
     folders: Vec<PathBuf>,
+    /// By folder: see [`file_system`]. Files of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    file_systems: Vec<Option<u64>>,
+}
+
+fn recorded(dir: &Path) -> Recorded {
+    let json = std::fs::read(dir.join(PATHS)).ok();
+    json.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
+}
+
+/// A device's directory that, as far as can be seen, is not mounted: of a layout in `dir` whose files are not all there,
+/// the first device that has no directory, or one on another file system than when its folder was made.
+pub(super) fn unmounted_device(dir: &Path) -> Option<PathBuf> {
+    let folders = recorded_folders(dir);
+    let Recorded { folders: all, file_systems } = recorded(dir);
+    let then = |folder: &PathBuf| {
+        all.iter().zip(&file_systems).find(|(other, _)| *other == folder).and_then(|(_, &then)| then)
+    };
+    let is_away = |folder: &PathBuf| {
+        let device = device_of(folder);
+        let other = |then| file_system(device).is_some_and(|now| now != then);
+        !device.is_dir() || then(folder).is_some_and(other)
+    };
+    folders.iter().find(|folder| is_away(folder)).map(|folder| device_of(folder).to_owned())
+}
+
+/// The device's own directory, that a folder of ours is in.
+pub(super) fn device_of(folder: &Path) -> &Path {
+    folder.parent().unwrap_or(folder)
+}
+
+/// What tells a file system from another one, also after a reboot, as far as the kernel has such a thing: the `f_fsid` of
+/// `statfs`. Of ext4, btrfs, f2fs, ZFS and others it is made of the UUID; of XFS of the device's number, which a reboot may
+/// change; network file systems and some others have none (0), and are not told apart.
+fn file_system(directory: &Path) -> Option<u64> {
+    rustix::fs::statvfs(directory).ok().map(|status| status.f_fsid).filter(|&id| id != 0)
+}
+
+/// What names of folders on devices end in: two data directories that share a device do not share folders.
+pub(super) fn home_hash(data: &Path) -> Result<u32, GridError> {
+    let home = data.canonicalize().or_else(|_| std::path::absolute(data));
+    let home = home.map_err(GridError::io("resolving", data))?;
+    Ok(xxh3_64(home.as_os_str().as_encoded_bytes()) as u32)
 }
 
 /// Folders on devices of the layout in `dir`. A `paths.json` that is missing or damaged names none; and one that
 /// was tampered with names none but folders that bear this layout's name.
 pub(super) fn recorded_folders(dir: &Path) -> Vec<PathBuf> {
-    let recorded = std::fs::read(dir.join(PATHS)).ok();
-    let recorded: Option<Recorded> = recorded.and_then(|json| serde_json::from_slice(&json).ok());
     let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let Some((dataset, key)) = dir.parent().and_then(name).zip(name(dir)) else { return Vec::new() };
     let prefix = format!("{dataset}-{key}-");
     let is_ours = |folder: &PathBuf| name(folder).is_some_and(|name| name.starts_with(&prefix));
-    recorded.map_or_else(Vec::new, |recorded| recorded.folders.into_iter().filter(is_ours).collect())
+    recorded(dir).folders.into_iter().filter(is_ours).collect()
 }
 
-/// `[A-Za-z0-9][A-Za-z0-9._-]*`: no separator and no leading dot, so that no path made of it leaves its folder.
+/// Extension of our own files in the data directory (`digests.json`, `probe.json`), where each data set has a folder of
+/// its name.
+pub(crate) const OWN_FILES: &str = ".json";
+
+/// `[A-Za-z0-9][A-Za-z0-9._-]*`: no separator and no leading dot, so that no path made of it leaves its folder. Nor does
+/// it end in [`OWN_FILES`].
 pub(super) fn is_dataset_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+        && !name.ends_with(OWN_FILES)
 }
 
 /// Whether a folder's name is one that [`layout_key`] makes.
@@ -197,7 +247,7 @@ mod tests {
 
     #[test]
     fn no_name_leaves_its_folder() {
-        for bad in ["", ".", "..", ".hidden", "-x", "a/b", "a\\b", "a\0b", "ä", "/etc"] {
+        for bad in ["digests.json", "", ".", "..", ".hidden", "-x", "a/b", "a\\b", "a\0b", "ä", "/etc"] {
             assert!(!is_dataset_name(bad), "{bad:?}");
         }
         for good in ["a", "7", "kron-22", "A.b_c-d", "a..b"] {

@@ -14,7 +14,7 @@ use super::renumbering::Renumbering;
 /// Bytes read at once, at most.
 const RUN: usize = 32 * CHUNK;
 
-/// Reads a range of columns in order; every chunk is checked, its padding too.
+/// Reads a range of columns in order; every chunk is checked, its padding too, and that a column has all its edges.
 #[derive(Debug)]
 pub struct EdgeReader<'a> {
     grid: &'a Grid,
@@ -27,6 +27,8 @@ pub struct EdgeReader<'a> {
     device: usize,
     offset: u64,
     column: u32,
+    /// Edges of the column so far.
+    edges: u64,
     /// One past the last column to read.
     end_column: u32,
     /// Logical position of the next read.
@@ -57,6 +59,7 @@ impl<'a> EdgeReader<'a> {
             device: 0,
             offset: 0,
             column: columns.start,
+            edges: 0,
             end_column: columns.end,
             position,
             renumbering,
@@ -88,6 +91,7 @@ impl<'a> EdgeReader<'a> {
         let failed = |error| GridError::Chunk { path: path.clone(), error };
         let chunk = expect.check(bytes).map_err(failed)?;
         check_padding(bytes, &chunk.header, &expect).and_then(|()| check(&chunk, &expect)).map_err(failed)?;
+        self.edges += u64::from(chunk.header.edges);
         Ok(Some(chunk))
     }
 
@@ -107,10 +111,22 @@ impl<'a> EdgeReader<'a> {
         Ok(true)
     }
 
+    /// A chunk is complete in itself: only here it shows that one has lost edges and was sealed again.
+    fn end_column(&mut self) -> Result<(), GridError> {
+        let expected = self.grid.manifest.columns[self.column as usize].edges;
+        if self.edges != expected {
+            let (number, found) = (self.column, self.edges);
+            let what = format!("column {number} has {found} edges on its devices, expected {expected}");
+            return Err(GridError::Damaged { path: self.grid.paths.manifest(), what });
+        }
+        (self.column, self.edges) = (self.column + 1, 0);
+        Ok(())
+    }
+
     /// Reads on, within a column and a stripe. False at the end.
     fn refill(&mut self) -> Result<bool, GridError> {
         while self.column < self.end_column && self.position == self.grid.column_bytes(self.column).end {
-            self.column += 1;
+            self.end_column()?;
         }
         if self.column == self.end_column {
             return Ok(false);

@@ -13,6 +13,7 @@ use super::resolve::{Needed, Resolver};
 use super::source::{Source, SourceKind};
 use super::spec::RunSpec;
 use super::{suggest, tree};
+use crate::report::OLD_ATTEMPTS;
 
 /// Where a job comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -234,13 +235,34 @@ impl Loader {
         None
     }
 
+    /// Each report has a table and a folder of its own.
     fn check_report(&mut self, job: &Job, source: &Arc<Source>, others: &[Job]) {
-        let Some(other) = others.iter().find(|other| other.report == job.report) else { return };
-        let other = other.file.as_ref().map_or(other.name.clone(), |file| file.display().to_string());
-        let message =
-            format!("this job and {other} would write the same report, {}.csv", job.report.display());
-        let help = "rename one of the files, or run them with different --out";
-        self.faults.push(Fault::new(message).at_source(source).help(help));
+        let own = |part: &Component<'_>| {
+            let name = part.as_os_str().as_encoded_bytes();
+            name.ends_with(b".csv") || name.ends_with(b".json")
+        };
+        if let Some(part) = job.report.components().find(own) {
+            let part = part.as_os_str().display();
+            let message =
+                format!("the job's report would have a folder {part}, named as a file of another report is");
+            let help = "rename the job's file or folder: its name must not end in .csv or .json";
+            self.faults.push(Fault::new(message).at_source(source).help(help));
+        }
+        let name =
+            |other: &Job| other.file.as_ref().map_or(other.name.clone(), |file| file.display().to_string());
+        if let Some(other) = others.iter().find(|other| other.report == job.report) {
+            let report = job.report.display();
+            let message = format!("this job and {} would write the same report, {report}.csv", name(other));
+            let help = "rename one of the files, or run them with different --out";
+            self.faults.push(Fault::new(message).at_source(source).help(help));
+        }
+        let inside = |one: &Job, other: &Job| one.report.starts_with(other.report.join(OLD_ATTEMPTS));
+        if let Some(other) = others.iter().find(|other| inside(job, other) || inside(other, job)) {
+            let message = format!("this job and {} would both write to a folder {OLD_ATTEMPTS}", name(other));
+            let help =
+                format!("rename one of them: {OLD_ATTEMPTS} is where a job's earlier attempts are kept");
+            self.faults.push(Fault::new(message).at_source(source).help(help));
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::fault::{Fault, Faults};
+use super::limits::MOST_BYTES;
 use super::options::{self, ALGORITHM_NAMES, Kind, OPTIONS, OptionEntry};
 use super::source::{Origin, Source, SourceKind};
 use super::suggest;
@@ -389,6 +390,13 @@ fn bytes(kind: &Kind, node: &Node, multiple: u64) -> Result<Typed, Misfit> {
         _ => quantity(kind, node, parse_bytes)?,
     };
     let bytes = positive(bytes)?;
+    if bytes > MOST_BYTES {
+        return Err(value(format!(
+            "must be at most {}, found {}",
+            format_bytes(MOST_BYTES),
+            node.origin.text()
+        )));
+    }
     if bytes.is_multiple_of(multiple) {
         return Ok(Typed::Count(bytes));
     }

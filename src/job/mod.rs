@@ -10,6 +10,7 @@ pub(crate) mod fault;
 pub(crate) mod file;
 mod identity;
 pub(crate) mod layer;
+pub(crate) mod limits;
 mod notes;
 pub mod options;
 pub mod registry;

@@ -14,6 +14,7 @@ use super::resolve::{Invalid, Values};
 use super::source::{Origin, Source};
 use super::spec::{DatasetSpec, FormatSpec, KroneckerSpec, SourceSpec, WeightsSpec};
 use super::{suggest, tree};
+use crate::grid::paths::OWN_FILES;
 
 /// Name of the registry's file.
 pub const REGISTRY_FILE: &str = "datasets.toml";
@@ -64,9 +65,8 @@ impl Registry {
                 faults.push(Fault::new(message).at(&node.origin).help("write [name] and its keys below"));
                 Layer::default()
             };
-            if !is_name(&key.name) {
-                let fault = Fault::new(format!("{:?} is not a valid name", key.name)).at(&key.origin);
-                faults.push(fault.help(format!("names are made of {NAME_RULE}")));
+            if let Some(fault) = name_fault(&key.name) {
+                faults.push(fault.at(&key.origin));
             }
             registry.entries.push(Entry { name: key.name, origin: key.origin, layer, faults });
         }
@@ -236,11 +236,8 @@ impl Builder<'_> {
 
     fn label(&mut self, setting: &Setting) -> Result<String, Invalid> {
         let Typed::Text(label) = &setting.value else { return Err(Invalid) };
-        if is_name(label) {
-            return Ok(label.clone());
-        }
-        let fault = Fault::new(format!("{label:?} is not a valid name")).at(&setting.origin);
-        self.faults.push(fault.help(format!("names are made of {NAME_RULE}")));
+        let Some(fault) = name_fault(label) else { return Ok(label.clone()) };
+        self.faults.push(fault.at(&setting.origin));
         Err(Invalid)
     }
 
@@ -284,6 +281,18 @@ impl Builder<'_> {
     }
 }
 
+/// Why a text cannot name a data set.
+fn name_fault(name: &str) -> Option<Fault> {
+    if !is_name(name) {
+        let fault = Fault::new(format!("{name:?} is not a valid name"));
+        return Some(fault.help(format!("names are made of {NAME_RULE}")));
+    }
+    name.ends_with(OWN_FILES).then(|| {
+        let fault = Fault::new(format!("{name:?} cannot name a data set: it ends as ioc's own files do"));
+        fault.help(format!("give it a name that does not end in {OWN_FILES}"))
+    })
+}
+
 /// `kron-22`, `kron-21w` with weights; what differs from the usual follows: `kron-20-ef8-seed7`.
 fn kronecker_name(spec: &KroneckerSpec) -> String {
     let unusual = |tag: &str, value: u64, usual: u64| match value {
@@ -303,5 +312,6 @@ fn file_name(path: &Path) -> String {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     let clean: String = stem.chars().map(|c| if is_name(&format!("a{c}")) { c } else { '-' }).collect();
     let clean = clean.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+    let clean = clean.strip_suffix(OWN_FILES).unwrap_or(clean);
     if clean.is_empty() { "edges".into() } else { clean.to_owned() }
 }

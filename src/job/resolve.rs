@@ -254,15 +254,15 @@ fn grid(values: &Values<'_>) -> Result<GridSpec, Invalid> {
 fn measure(values: &Values<'_>) -> Result<MeasureSpec, Invalid> {
     let timeout = match values.setting("measure.timeout")?.value {
         Typed::Off => None,
-        // Whole seconds, rounded up: never shorter than asked for.
-        Typed::Time(time) => Some(time.as_secs() + u64::from(time.subsec_nanos() > 0)),
+        // Rounded up: never shorter than asked for. A duration as it is parsed has 2^64 nanoseconds at most.
+        Typed::Time(time) => Some(time.as_nanos().div_ceil(1_000_000) as u64),
         _ => return Err(Invalid),
     };
     Ok(MeasureSpec {
         repeat: values.small("measure.repeat")?,
         warmup: values.small("measure.warmup")?,
         order: values.choice("measure.order", &OrderSpec::ALL, OrderSpec::name)?,
-        timeout_s: timeout,
+        timeout_ms: timeout,
         verify: values.choice("measure.verify", &VerifySpec::ALL, VerifySpec::name)?,
     })
 }

@@ -45,6 +45,7 @@ impl<T: Copy> Auto<T> {
 
 /// One resolved run of a batch: a point of variants x matrix x algorithms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RunSpec {
     /// The job's name.
     pub job: String,
@@ -70,6 +71,7 @@ pub struct RunSpec {
 
 /// An entry of `datasets.toml`, or a single file of `ioc once`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DatasetSpec {
     /// Its name in the registry.
     pub name: String,
@@ -106,6 +108,7 @@ pub enum SourceSpec {
 
 /// Parameters of the Graph500 Kronecker generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KroneckerSpec {
     /// 2^scale vertices, 1..=40.
     pub scale: u32,
@@ -184,6 +187,7 @@ impl AlgorithmSpec {
 
 /// `[algorithm.scan]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ScanSpec {
     /// Passes over the edges.
     pub iterations: u64,
@@ -191,6 +195,7 @@ pub struct ScanSpec {
 
 /// `[algorithm.pagerank]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PagerankSpec {
     /// Iterations at most.
     pub iterations: u64,
@@ -246,6 +251,7 @@ names!(InitSpec: Uniform = "uniform", One = "one");
 
 /// `[algorithm.spmv]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SpmvSpec {
     /// The product is computed so many times from the same x.
     pub iterations: u64,
@@ -255,6 +261,7 @@ pub struct SpmvSpec {
 
 /// `[storage]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StorageSpec {
     /// Directories, one per device, exactly `ssds` of them; empty: one folder under the data directory.
     pub devices: Vec<PathBuf>,
@@ -272,6 +279,7 @@ pub struct StorageSpec {
 
 /// `[grid]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GridSpec {
     /// Code of the edges.
     pub encoding: EncodingSpec,
@@ -313,6 +321,7 @@ names!(EncodingSpec: Raw = "raw", Compact = "compact");
 
 /// `[engine]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EngineSpec {
     /// Who reads.
     pub model: ModelSpec,
@@ -390,6 +399,7 @@ names!(KernelSpec: Owned = "owned", Atomic = "atomic");
 
 /// `[measure]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MeasureSpec {
     /// Measured repetitions.
     pub repeat: u32,
@@ -397,8 +407,8 @@ pub struct MeasureSpec {
     pub warmup: u32,
     /// Order of the repetitions within a job.
     pub order: OrderSpec,
-    /// Seconds after which a repetition is killed.
-    pub timeout_s: Option<u64>,
+    /// Milliseconds after which a repetition is killed.
+    pub timeout_ms: Option<u64>,
     /// Which repetitions are verified.
     pub verify: VerifySpec,
 }
@@ -431,6 +441,7 @@ names!(VerifySpec: First = "first", All = "all", Off = "off");
 
 /// `[output]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OutputSpec {
     /// `values = "csv"`: vertex,value once per distinct result.
     pub values: bool,

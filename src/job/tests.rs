@@ -222,10 +222,12 @@ fn devices_beyond_ssds_are_left_out_and_without_devices_ssds_are_folders() {
 fn a_timeout_is_never_shorter_than_asked_for() {
     let timeout = |text: &str| {
         let text = format!("{BASE}[algorithm.scan]\n[measure]\ntimeout = \"{text}\"");
-        runs(&text, &[])[0].measure.timeout_s
+        runs(&text, &[])[0].measure.timeout_ms
     };
-    assert_eq!(timeout("10 min"), Some(600));
-    assert_eq!(timeout("1200 ms"), Some(2));
+    assert_eq!(timeout("10 min"), Some(600_000));
+    assert_eq!(timeout("1200 ms"), Some(1200));
+    assert_eq!(timeout("1 ms"), Some(1));
+    assert_eq!(timeout("1500 µs"), Some(2));
     assert_eq!(timeout("off"), None);
 }
 
@@ -269,6 +271,33 @@ fn paths_start_at_the_project_and_reports_lie_as_jobs_do() {
     assert_eq!((path, run.dataset.skip_lines), (&root.join("data/votes.txt"), 2));
     let AlgorithmSpec::Spmv(spmv) = &run.algorithm else { panic!("spmv") };
     assert_eq!(spmv.x.as_ref(), Some(&root.join("x.csv")));
+}
+
+#[test]
+fn no_two_reports_share_a_file_or_folder_and_no_data_set_is_named_as_a_file_of_ours() {
+    let job = "dataset = \"small\"\n[algorithm.scan]\n";
+    let message = |files: &[&str]| {
+        let files: Vec<_> =
+            files.iter().map(|file| (*file, job)).chain([("datasets.toml", REGISTRY)]).collect();
+        let folder = project(&files);
+        load_files(&[folder.path().join("jobs")], None).map(|_| ()).unwrap_err().to_string()
+    };
+    let text = message(&["jobs/a.toml", "jobs/a.csv.toml"]);
+    assert!(text.contains("would have a folder a.csv"), "{text}");
+    let text = message(&["jobs/a.csv/b.toml"]);
+    assert!(text.contains("would have a folder a.csv"), "{text}");
+    let text = message(&["jobs/a.toml", "jobs/a/plan.json.toml"]);
+    assert!(text.contains("would have a folder plan.json"), "{text}");
+    let text = message(&["jobs/a.toml", "jobs/a/old.toml"]);
+    assert!(text.contains("jobs/a/old.toml would both write to a folder old"), "{text}");
+    let folder =
+        project(&[("jobs/old/a.toml", job), ("jobs/b/a.csv-1.toml", job), ("datasets.toml", REGISTRY)]);
+    load_files(&[folder.path().join("jobs")], None).unwrap();
+    let text = format!("{BASE}[algorithm.scan]\n");
+    let faults = load(&text, &["dataset.name=digests.json"]).unwrap_err().to_string();
+    assert!(faults.contains("\"digests.json\" cannot name a data set"), "{faults}");
+    let named = runs("dataset = { path = \"digests.json.txt\" }\n[algorithm.scan]\n", &[]).remove(0);
+    assert_eq!(named.dataset.name, "digests");
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Environment {
             cores: std::thread::available_parallelism().ok().map(Into::into),
             l2_b: caches.iter().find(|cache| cache.level == 2).map(|cache| cache.bytes),
             llc_b: caches.iter().max_by_key(|cache| cache.level).map(|cache| cache.bytes),
-            memory_total_b: read("/proc/meminfo").and_then(|meminfo| kib_line(&meminfo, "MemTotal")),
+            memory_total_b: memory_total(),
             kernel_release: rustix::system::uname().release().to_string_lossy().into_owned(),
             ioc_version: env!("CARGO_PKG_VERSION"),
             git_rev: option_env!("IOC_GIT_REV").filter(|revision| !revision.is_empty()),
@@ -50,6 +50,11 @@ impl Environment {
             slurm_node: variable("SLURMD_NODENAME"),
         }
     }
+}
+
+/// Bytes of memory, all of the machine's; `None` where the system does not tell.
+pub fn memory_total() -> Option<u64> {
+    read("/proc/meminfo").and_then(|meminfo| kib_line(&meminfo, "MemTotal"))
 }
 
 /// A cache that holds data.

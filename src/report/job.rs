@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::attempts::{self, AttemptId, Stored};
 use super::cell::{Phase, Status};
-use super::{ReportError, Row};
+use super::{OLD_ATTEMPTS, ReportError, Row};
 use crate::atomic_file;
 
 /// How long to wait for another process that rebuilds the same table: rebuilding takes milliseconds, so one that
@@ -59,6 +59,9 @@ impl JobReport {
             notes: Vec::new(),
         };
         atomic_file::remove_stale(&this.folder);
+        if let Some(above) = this.table.parent() {
+            atomic_file::remove_stale(above);
+        }
         this.refresh()?;
         Ok(this)
     }
@@ -174,7 +177,7 @@ impl JobReport {
     }
 
     fn move_to_old(&self, earlier: &[String]) -> Result<PathBuf, ReportError> {
-        let old = new_folder(&self.folder.join("old"))?;
+        let old = new_folder(&self.folder.join(OLD_ATTEMPTS))?;
         // A copy, because the table must not be missing for an instant; `write` then empties it.
         match fs::read(&self.table) {
             Ok(text) => {

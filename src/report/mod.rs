@@ -24,6 +24,9 @@ pub use job::{JobReport, rebuild};
 pub use row::{Column, Row, RowError, SCHEMA_VERSION};
 pub use values::{ValuesWriter, copy_values};
 
+/// Folder below a report's own where earlier attempts are kept.
+pub(crate) const OLD_ATTEMPTS: &str = "old";
+
 /// Why a report could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {

@@ -74,7 +74,7 @@ impl From<EngineError> for RunError {
             EngineError::Interrupted => Self::Interrupted,
             EngineError::Plan(_) => Self::Config(text),
             EngineError::Memory(_) => Self::Memory(text),
-            EngineError::Damaged { .. } => Self::Dataset(text),
+            EngineError::Damaged { .. } | EngineError::Edges { .. } => Self::Dataset(text),
             EngineError::Read { .. } | EngineError::Engine { .. } => Self::Io(text),
             EngineError::Panicked(_) => Self::Crash(text),
         }
@@ -96,7 +96,7 @@ impl From<GridError> for RunError {
         match error {
             GridError::Interrupted => Self::Interrupted,
             GridError::Memory { .. } => Self::Memory(text),
-            GridError::Io { .. } | GridError::Device { .. } => Self::Io(text),
+            GridError::Io { .. } | GridError::Device { .. } | GridError::Unmounted { .. } => Self::Io(text),
             GridError::Devices { .. } | GridError::Stripe { .. } => Self::Config(text),
             _ => Self::Dataset(text),
         }

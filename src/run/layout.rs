@@ -7,9 +7,11 @@ use super::error::RunError;
 use super::plan::{JobPlan, PlannedRun};
 use crate::dataset::{self, Context};
 use crate::engine::plan::Plan;
-use crate::grid::{self, Grid, LayoutRequest, layout_key};
+use crate::grid::{self, Grid, GridError, LayoutRequest, layout_key};
 use crate::job::spec::RunSpec;
 use crate::measure::advice::{self, Advice};
+use crate::measure::environment;
+use crate::units::format_bytes;
 
 /// What a run asks of its grid.
 pub fn request(run: &PlannedRun) -> LayoutRequest<'_> {
@@ -44,14 +46,21 @@ pub fn find(data: &Path, run: &PlannedRun) -> Result<Option<Grid>, RunError> {
     Ok(grid::open(data, &request(run))?)
 }
 
-/// The runs of `plan` whose grids are to be dropped when it is done: `storage.keep = false`, and no run of the plans
-/// that come `after` needs them.
-pub fn to_drop<'a>(plan: &'a JobPlan, after: &[JobPlan]) -> Vec<&'a PlannedRun> {
+/// The runs whose grids are to be dropped when the plan of this number is done: `storage.keep = false`, no run of the
+/// plans up to it wants them kept, and none of those to come needs them. Where one run of the plan was selected, its grid
+/// alone may go, and those to come are also the other runs of the plan that are not `done`.
+pub fn to_drop(plans: &[JobPlan], number: usize, done: impl Fn(&PlannedRun) -> bool) -> Vec<&PlannedRun> {
     let name = |run: &PlannedRun| (run.spec.dataset.name.clone(), layout_key(&request(run)));
-    let needed: HashSet<_> = after.iter().flat_map(|plan| &plan.runs).map(name).collect();
-    let kept: HashSet<_> = plan.runs.iter().filter(|run| run.spec.storage.keep).map(name).collect();
-    let unneeded = |run: &&PlannedRun| !needed.contains(&name(run)) && !kept.contains(&name(run));
-    plan.runs.iter().filter(unneeded).collect()
+    let (begun, to_come) = plans.split_at(number + 1);
+    let plan = &plans[number];
+    let selected = |index: usize| plan.selected().is_none_or(|selected| selected == index);
+    let mut spared: HashSet<_> = to_come.iter().flat_map(|plan| &plan.runs).map(name).collect();
+    spared.extend(begun.iter().flat_map(|plan| &plan.runs).filter(|run| run.spec.storage.keep).map(name));
+    let others = plan.runs.iter().enumerate().filter(|(index, run)| !selected(*index) && !done(run));
+    spared.extend(others.map(|(_, run)| name(run)));
+    let runs =
+        plan.runs.iter().enumerate().filter(|(index, run)| selected(*index) && !spared.contains(&name(run)));
+    runs.map(|(_, run)| run).collect()
 }
 
 /// Removes a run's grid.
@@ -73,5 +82,15 @@ pub fn build(data: &Path, run: &PlannedRun, memory: u64, context: Context<'_>) -
     }
     let spec = &run.spec.dataset;
     let source = dataset::open(spec).map_err(|error| RunError::Dataset(error.to_string()))?;
-    Ok(grid::build(data, &request(run), source.as_ref(), spec.edges, memory, context)?)
+    // A budget that is larger than the machine is as good as none: the import would size its buffers by it.
+    let machine = environment::memory_total().unwrap_or(u64::MAX);
+    let built = grid::build(data, &request(run), source.as_ref(), spec.edges, memory.min(machine), context);
+    built.map_err(|error| match error {
+        GridError::Memory { graph, purpose, needed, .. } if memory > machine => RunError::Memory(format!(
+            "import of {graph} needs at least {} of memory ({purpose}), but this machine has {}",
+            format_bytes(needed),
+            format_bytes(machine)
+        )),
+        error => error.into(),
+    })
 }

@@ -3,6 +3,7 @@
 
 pub mod error;
 pub mod layout;
+pub mod lock;
 pub mod plan;
 pub mod repetition;
 pub(crate) mod row;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::atomic_file;
+use crate::job::limits::{self, OutOfRange};
 use crate::job::spec::{OrderSpec, RunSpec};
 use crate::report::{Phase, ReportError};
 use crate::units::plural;
@@ -16,6 +17,7 @@ const VERSION: u32 = 1;
 
 /// A run with its identity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PlannedRun {
     /// Hash of parameters and data: see `job::run_id`.
     pub run_id: String,
@@ -25,8 +27,18 @@ pub struct PlannedRun {
     pub spec: RunSpec,
 }
 
+impl PlannedRun {
+    /// Its repetitions: warm-ups, then measured ones, each by number.
+    pub fn repetitions(&self) -> impl Iterator<Item = (Phase, u32)> {
+        let measure = &self.spec.measure;
+        let phase = |phase, count| (1..=count).map(move |rep| (phase, rep));
+        phase(Phase::Warmup, measure.warmup).chain(phase(Phase::Measured, measure.repeat))
+    }
+}
+
 /// The runs of one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct JobPlan {
     version: u32,
     /// The job's name.
@@ -83,6 +95,24 @@ pub enum PlanError {
         /// What is wrong.
         detail: String,
     },
+    /// A value that no job file can give.
+    #[error(
+        "{}: run {index} has {option} = {found}, expected {expected}; correct it, or make the plan anew by `ioc run` \
+         with its job file",
+        path.display()
+    )]
+    Range {
+        /// The plan's file.
+        path: PathBuf,
+        /// Index of the run.
+        index: usize,
+        /// Name of the option.
+        option: &'static str,
+        /// Its value.
+        found: String,
+        /// What it must be.
+        expected: String,
+    },
     /// It cannot be written.
     #[error(transparent)]
     Report(#[from] ReportError),
@@ -114,9 +144,14 @@ impl JobPlan {
         (Self { version: VERSION, job, report, out, data, runs, selected: None, file: None }, doubled)
     }
 
+    /// The report's folder, of plan and attempts.
+    pub fn folder(&self) -> PathBuf {
+        self.out.join(&self.report)
+    }
+
     /// Where the plan lies.
     pub fn path(&self) -> PathBuf {
-        self.out.join(&self.report).join("plan.json")
+        self.folder().join("plan.json")
     }
 
     /// Writes the plan.
@@ -128,7 +163,7 @@ impl JobPlan {
         Ok(path)
     }
 
-    /// Reads a plan.
+    /// Reads a plan. Its values are in the ranges of a job file's then; paths and names are checked where they are used.
     pub fn load(path: &Path) -> Result<Self, PlanError> {
         let io = |source| PlanError::Io { path: path.to_owned(), source };
         let text = std::fs::read_to_string(path).map_err(io)?;
@@ -136,6 +171,12 @@ impl JobPlan {
         let mut plan: Self = serde_json::from_str(&text).map_err(|error| format(error.to_string()))?;
         if plan.version != VERSION {
             return Err(format(format!("version {}, expected {VERSION}", plan.version)));
+        }
+        for (index, run) in plan.runs.iter().enumerate() {
+            limits::check(&run.spec).map_err(|OutOfRange { option, found, expected }| {
+                let path = path.to_owned();
+                PlanError::Range { path, index, option, found, expected }
+            })?;
         }
         plan.file = Some(path.to_owned());
         Ok(plan)
@@ -157,6 +198,11 @@ impl JobPlan {
         Ok(())
     }
 
+    /// Index of the one run to execute, where [`Self::select`] chose one.
+    pub fn selected(&self) -> Option<usize> {
+        self.selected
+    }
+
     /// The ids of the runs, in order.
     pub fn order(&self) -> Vec<String> {
         self.runs.iter().map(|run| run.run_id.clone()).collect()
@@ -164,9 +210,7 @@ impl JobPlan {
 
     /// The repetitions of one run: warm-ups, then measured ones.
     pub fn repetitions_of(&self, run: usize) -> impl Iterator<Item = Repetition> {
-        let measure = &self.runs[run].spec.measure;
-        let phase = move |phase, count| (1..=count).map(move |rep| Repetition { run, phase, rep });
-        phase(Phase::Warmup, measure.warmup).chain(phase(Phase::Measured, measure.repeat))
+        self.runs[run].repetitions().map(move |(phase, rep)| Repetition { run, phase, rep })
     }
 
     /// All repetitions in the order in which they are to execute: round robin over the runs where any of them asks

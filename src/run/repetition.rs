@@ -20,6 +20,7 @@ use crate::grid::Grid;
 use crate::interrupt::Interrupt;
 use crate::io::Shaper;
 use crate::job::spec::{Auto, CacheSpec, VerifySpec};
+use crate::measure::environment;
 use crate::progress::{Progress, Unit};
 use crate::report::{AttemptId, Phase, Row, Status, ValuesWriter, values_path};
 use crate::storage::device::DeviceFiles;
@@ -120,8 +121,10 @@ fn resolve(job: &JobPlan, run: &PlannedRun, grid: &Grid, cores: u32) -> Result<P
     let manifest = &grid.manifest;
     let state = algorithm::state_bytes(&spec.algorithm, manifest.order, manifest.vertices);
     plan.check_memory(state, spec.engine.memory)?;
+    let machine = environment::memory_total().unwrap_or(u64::MAX);
+    plan.check_machine(state, machine)?;
     Ok(match spec.engine.cache {
-        CacheSpec::Auto => plan.with_pins(state, spec.engine.memory),
+        CacheSpec::Auto => plan.with_pins(state, spec.engine.memory.min(machine)),
         CacheSpec::Off => plan,
     })
 }

@@ -151,6 +151,15 @@ impl World {
     }
 }
 
+/// Runs on a grid as it is given.
+pub fn run_grid(
+    grid: &Grid,
+    case: &Case,
+    algorithm: &AlgorithmSpec,
+) -> Result<Outcome, Box<dyn std::error::Error>> {
+    run_on(grid, case, algorithm, Engine::prepare)
+}
+
 fn run_on<'a>(
     grid: &'a Grid,
     case: &Case,

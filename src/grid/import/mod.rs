@@ -106,6 +106,8 @@ fn build_locked(
         let note = format!("the grid of {name} in {dir} is incomplete or damaged, so it is imported again");
         context.progress.note(&note);
     }
+    // Before anything is removed: what lies on a disk that is not mounted is not lost.
+    paths.check_devices()?;
     erase(&paths.dir, &paths.folders)?;
     let unfinished = Unfinished(Some(&paths));
     paths.create()?;

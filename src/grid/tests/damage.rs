@@ -4,6 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::grid::chunk::{CHUNK, ChunkHeader, HEADER, PAYLOAD};
+use crate::grid::manifest::{Manifest, Order, WeightKind};
 use crate::grid::{BlockView, ChunkFault, Edges, Near};
 use crate::storage::buffer::AlignedBuffer;
 
@@ -221,4 +222,94 @@ fn a_damaged_payload_with_a_right_checksum_is_refused_or_stays_in_range() {
         }
         assert!(refused > 200, "{refused}");
     }
+}
+
+/// Writes a manifest as if it were right.
+fn seal(grid: &Grid, change: impl FnOnce(&mut Manifest)) {
+    let mut manifest = grid.manifest.clone();
+    change(&mut manifest);
+    fs::write(grid.paths.manifest(), manifest.to_json().unwrap()).unwrap();
+}
+
+#[test]
+fn a_manifest_with_a_right_checksum_that_contradicts_itself_is_no_manifest() {
+    let data = tempfile::tempdir().unwrap();
+    let grid = small(data.path());
+    let find = || crate::grid::list(data.path()).unwrap().remove(0).grid;
+    let changes: &[fn(&mut Manifest)] = &[
+        |m| m.ssds = 0,
+        |m| m.stripe = 0,
+        |m| m.stripe += 1,
+        |m| m.part_bytes.truncate(1),
+        |m| m.part_bytes[0] -= 1,
+        |m| m.part_bytes[1] += CHUNK as u64,
+        |m| m.vertices = u64::MAX,
+        |m| m.vertices += 1,
+        |m| m.source_window = 0,
+        |m| m.columns.truncate(1),
+        |m| m.columns.clear(),
+        |m| m.columns[0].first_vertex = 1,
+        |m| m.columns[0].end_vertex = u64::MAX,
+        |m| m.columns[0].end_vertex += 1,
+        |m| m.columns[1].end_vertex = m.columns[1].first_vertex,
+        |m| m.columns[1].first_chunk = 0,
+        |m| m.columns[0].chunks = 0,
+        |m| m.columns[1].chunks = u64::MAX,
+        |m| m.columns[1].chunks = u64::MAX / CHUNK as u64,
+        |m| m.columns[0].edges -= 1,
+        |m| m.columns[0].edges = u64::MAX,
+        |m| (m.columns[0].edges, m.edges) = (1 << 40, (1 << 40) + m.columns[1].edges),
+        |m| (m.columns[0].edges, m.edges) = (0, m.columns[1].edges),
+        |m| m.edges += 1,
+        |m| m.dangling = m.vertices + 1,
+        |m| m.dangling = m.vertices,
+        |m| m.self_loops = m.edges + 1,
+        |m| m.max_abs_weight = f64::NAN,
+        |m| m.max_abs_weight = f64::INFINITY,
+        |m| m.max_abs_weight = -1.0,
+        |m| m.max_in_weight = 0,
+        |m| m.max_in_weight = u64::MAX,
+        |m| m.order = Order::Degree,
+        |m| m.order_checksum = Some(1),
+    ];
+    seal(&grid, |_| ());
+    assert_eq!(find().unwrap().manifest, grid.manifest);
+    for (number, change) in changes.iter().enumerate() {
+        seal(&grid, change);
+        assert!(find().is_none(), "change {number}");
+    }
+    let mut unit = grid.manifest.clone();
+    (unit.weights, unit.max_abs_weight) = (WeightKind::Unit, 0.5);
+    assert!(crate::grid::consistency::check(&unit).is_err());
+}
+
+/// Seals a chunk again after a change of its header.
+fn reseal(path: &Path, change: impl FnOnce(&mut ChunkHeader)) {
+    let mut bytes = fs::read(path).unwrap();
+    let mut header: ChunkHeader = bytemuck::pod_read_unaligned(&bytes[..HEADER]);
+    change(&mut header);
+    let end = HEADER + header.payload as usize;
+    header.checksum = header.checksum_over(&bytes[HEADER..end]);
+    bytes[end..CHUNK].fill(0);
+    bytes[..HEADER].copy_from_slice(bytemuck::bytes_of(&header));
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_chunk_sealed_again_with_fewer_edges_or_a_source_base_is_an_error_for_every_reader() {
+    let data = tempfile::tempdir().unwrap();
+    let grid = small(data.path());
+    let original = fs::read(&grid.paths.parts[0]).unwrap();
+    let edge = grid.manifest.weights.edge_bytes() as u32;
+    reseal(&grid.paths.parts[0], |header| {
+        (header.edges, header.payload) = (header.edges - 1, header.payload - edge);
+    });
+    let read = || crate::grid::EdgeReader::new(&grid).unwrap().for_each(|_, _, _| ());
+    let error = read().unwrap_err().to_string();
+    assert!(error.contains("column 0 has 2 edges on its devices, expected 3"), "{error}");
+    fs::write(&grid.paths.parts[0], original).unwrap();
+    read().unwrap();
+    reseal(&grid.paths.parts[0], |header| header.source_base = 1);
+    let error = read().unwrap_err().to_string();
+    assert!(error.contains("its source base is 0x1, expected 0x0"), "{error}");
 }

@@ -177,13 +177,13 @@ fn what_a_killed_import_leaves_is_not_trusted_and_collected() {
     fs::write(grid.paths.dir.join("manifest.json.tmp"), "{").unwrap();
     let foreign = grid.paths.parts[0].with_file_name("notes.txt");
     fs::write(&foreign, "mine").unwrap();
-    let collected = gc(&data, |_| true).unwrap();
+    let collected = gc(&data, &[], |_| true).unwrap();
     assert!(collected.layouts == 1 && collected.bytes > 64, "{collected:?}");
     assert!(!grid.paths.dir.exists() && !grid.paths.parts[1].parent().unwrap().exists());
     // What somebody else put there stays.
     assert!(foreign.exists() && !grid.paths.parts[0].exists());
     verify(&whole).unwrap();
-    assert_eq!(gc(&data, |_| false).unwrap().layouts, 1);
+    assert_eq!(gc(&data, &[], |_| false).unwrap().layouts, 1);
     assert!(list(&data).unwrap().is_empty());
 }
 
@@ -197,12 +197,12 @@ fn gc_leaves_alone_what_is_not_ours_or_being_imported() {
     let folder = data.path().join("g");
     let lock = Lock::try_acquire(&folder).unwrap().unwrap();
     assert!(Lock::try_acquire(&folder).unwrap().is_none());
-    let collected = gc(data.path(), |_| false).unwrap();
+    let collected = gc(data.path(), &[], |_| false).unwrap();
     assert_eq!((collected.layouts, &collected.busy[..]), (0, &["g".to_owned()][..]));
     let key = list(data.path()).unwrap().remove(0).key;
     assert!(matches!(remove(data.path(), "g", &key), Err(GridError::Busy { .. })));
     drop(lock);
-    assert_eq!(gc(data.path(), |_| false).unwrap().layouts, 1);
+    assert_eq!(gc(data.path(), &[], |_| false).unwrap().layouts, 1);
     assert!(downloads.join("edges.txt").exists() && !folder.exists());
 }
 
@@ -255,7 +255,7 @@ fn bad_input_is_an_error_that_leaves_nothing() {
         try_import(&request, &ring(100), None, 16 << 20),
     ];
     insta::assert_snapshot!(errors.join("\n"), @r#"
-    "../x" cannot name a data set: a name begins with a letter or digit and goes on with letters, digits, '.', '_' and '-'; rename the entry in datasets.toml
+    "../x" cannot name a data set: a name begins with a letter or digit, goes on with letters, digits, '.', '_' and '-', and does not end in .json; rename the entry in datasets.toml
     a stripe of 100000 bytes is no multiple of the chunk of 32768 bytes; change storage.stripe
     storage.ssds is 1, but there are 2 directories in storage.devices; name one for each SSD, or none
     memory(2 edges) has an edge 4 -> 5, but its vertices are 0..5 (given); correct the number of vertices
@@ -274,4 +274,82 @@ fn bad_input_is_an_error_that_leaves_nothing() {
         error.contains("distinct vertex ids") && error.ends_with("is 22 MiB: raise engine.memory"),
         "{error}"
     );
+}
+
+/// Makes a layout's devices those of another time, as `paths.json` remembers them.
+fn forget_file_systems(grid: &Grid) {
+    let path = grid.paths.dir.join("paths.json");
+    let mut paths: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    for file_system in paths["file_systems"].as_array_mut().unwrap() {
+        *file_system = 1.into();
+    }
+    fs::write(path, paths.to_string()).unwrap();
+}
+
+#[test]
+fn an_empty_mount_point_is_not_built_on_and_its_grid_is_not_collected() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, setup) = (folder.path().join("data"), on_devices(folder.path(), 2));
+    let grid = setup.build(&data, &ring(1000)).unwrap();
+    if file_system_is_unknown(&grid) {
+        return;
+    }
+    forget_file_systems(&grid);
+    // All files are there: then it does not matter where.
+    assert!(setup.open(&data).is_some());
+    let away = folder.path().join("away");
+    let ssd = &setup.storage.devices[1];
+    let mounted = grid.paths.parts[1].parent().unwrap();
+    fs::rename(mounted, &away).unwrap();
+    for error in [
+        crate::grid::open(&data, &setup.request()).unwrap_err(),
+        setup.build(&data, &ring(1000)).unwrap_err(),
+    ] {
+        let text = error.to_string();
+        assert!(text.contains("is on another file system than when a grid of g was built"), "{text}");
+    }
+    let collected = gc(&data, &[], |_| true).unwrap();
+    assert_eq!((collected.layouts, collected.unmounted.len()), (0, 1));
+    assert_eq!(list(&data).unwrap()[0].unmounted.as_ref(), Some(&setup.storage.devices[0]));
+    // A mount point that is gone loses nothing either.
+    fs::remove_dir(ssd).unwrap();
+    setup.build(&data, &ring(1000)).unwrap_err();
+    assert_eq!(gc(&data, &[], |_| true).unwrap().layouts, 0);
+    fs::create_dir(ssd).unwrap();
+    fs::rename(&away, mounted).unwrap();
+    verify(&setup.open(&data).unwrap()).unwrap();
+    // Whoever gives it up may.
+    fs::remove_dir_all(mounted).unwrap();
+    remove(&data, "g", &list(&data).unwrap()[0].key).unwrap();
+    verify(&setup.build(&data, &ring(1000)).unwrap()).unwrap();
+}
+
+/// Some file systems have no id that could be remembered.
+fn file_system_is_unknown(grid: &Grid) -> bool {
+    fs::read_to_string(grid.paths.dir.join("paths.json")).unwrap().contains("null")
+}
+
+#[test]
+fn what_is_left_on_devices_of_a_data_directory_that_is_gone_is_collected_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    let setup = on_devices(folder.path(), 2);
+    let devices = &setup.storage.devices;
+    let lost = setup.build(&one, &ring(1000)).unwrap();
+    let other = setup.build(&two, &ring(1000)).unwrap();
+    let foreign = devices[0].join("g-g0123456789abcdef-notes");
+    fs::create_dir(&foreign).unwrap();
+    // By whatever path: of a grid that is there nothing is taken.
+    let alias = folder.path().join("alias");
+    std::os::unix::fs::symlink(&devices[0], &alias).unwrap();
+    assert_eq!(gc(&one, &[alias], |_| true).unwrap().orphans, 0);
+    verify(&lost).unwrap();
+    fs::remove_dir_all(&one).unwrap();
+    assert_eq!(gc(&one, &[], |_| true).unwrap().orphans, 0);
+    let collected = gc(&one, devices, |_| true).unwrap();
+    assert_eq!((collected.orphans, collected.layouts), (2, 0));
+    assert_eq!(collected.bytes, lost.manifest.part_bytes.iter().sum::<u64>());
+    assert!(lost.paths.parts.iter().all(|part| !part.parent().unwrap().exists()));
+    assert!(foreign.is_dir() && list(&one).unwrap().is_empty());
+    verify(&other).unwrap();
 }
