@@ -467,6 +467,11 @@ fn texts_that_are_no_edge_lists() {
     let project = Project::new();
     let script = "mkfifo e.txt && $IOC once spmv e.txt --quiet";
     assert_snapshot!(project.refused_in_shell(3, script), @"error: [project]/e.txt is a pipe; a data set must be a regular file, because it is read more than once");
+    // What the kernel makes up, and calls an empty file; some of it would be waited for for ever.
+    for file in ["/proc/version", "/proc/kmsg"].into_iter().filter(|file| std::fs::File::open(file).is_ok()) {
+        let found = "made up by the kernel as it is read; a data set must be a regular file, because it is read more than once";
+        assert_eq!(project.refused(3, &["once", "spmv", file]), format!("error: {file} is {found}"));
+    }
 }
 
 #[test]

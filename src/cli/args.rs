@@ -41,6 +41,17 @@ pub enum Command {
     Probe(ProbeArgs),
 }
 
+impl Command {
+    /// Whether it is the work of a child of another `ioc`.
+    pub fn is_child(&self) -> bool {
+        match self {
+            Self::Run(args) => args.rep.is_some() || args.scan,
+            Self::Build(args) => args.index.is_some(),
+            _ => false,
+        }
+    }
+}
+
 /// What is run, and where things lie.
 #[derive(Debug, Clone, Args)]
 pub struct BatchArgs {
