@@ -157,7 +157,10 @@ fn bar(stage: &str, total: Option<u64>, unit: Unit) -> ProgressBar {
         None => ProgressBar::no_length(),
     };
     let bar = bar.with_style(stage_style(total, unit)).with_message(stage.to_owned());
-    bar.enable_steady_tick(TICK);
+    // It ticks on a thread of its own, and panics where there is none to be had.
+    if std::thread::Builder::new().spawn(|| ()).is_ok() {
+        bar.enable_steady_tick(TICK);
+    }
     bar
 }
 
