@@ -1,6 +1,6 @@
 //! Loading a batch: job files in, checked runs out, or everything that is wrong with them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ pub fn find_job_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Faults> {
             },
         }
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     files.retain(|file| seen.insert(std::path::absolute(file).unwrap_or_else(|_| file.clone())));
     faults.or(files)
 }
@@ -193,6 +193,7 @@ impl Loader {
             registry: &registry,
             faults: &mut self.faults,
             needed: Vec::new(),
+            known: HashSet::new(),
         };
         let mut runs = Vec::new();
         for point in &expansion.points {
