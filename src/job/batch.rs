@@ -148,7 +148,12 @@ pub fn load_batch(sources: &[JobSource], options: &LoadOptions) -> Result<Batch,
     if faults.is_empty() {
         expand::unused_sets(&sets, &used_algorithms, &mut faults);
     }
-    let mut batch = faults.or(Batch { jobs, notes, nothing_selected: None })?;
+    let mut batch = Batch { jobs, notes, nothing_selected: None };
+    if !faults.is_empty() {
+        // What is missing besides is told at once, so that it is not found after the next edit.
+        faults.append(batch.missing());
+        return Err(faults);
+    }
     if let Some(only) = &options.only {
         select(&mut batch, only);
     }
