@@ -89,8 +89,11 @@ fn of_once() {
 
     Options:
       -o, --output <FILE>
-              Write vertex,value lines here; `-` is standard output, and then nothing else is written
-              there
+              Write vertex,value lines to this file; `-` is standard output, and then nothing else is
+              written there
+
+          --job <FILE>
+              Save the job file that the run stands for here, where nothing may be yet
 
           --memory <SIZE>
               Memory that the run may hold
@@ -98,9 +101,10 @@ fn of_once() {
               [default: "1 GiB"]
 
           --format <FORMAT>
-              Format of the file: auto, snap, gridgraph or gridgraph-weighted
+              Format of the file
 
               [default: auto]
+              [possible values: auto, snap, gridgraph, gridgraph-weighted]
 
           --iterations <N>
               Iterations at most [default: 20 for pagerank, 500 with a tolerance; 1 for spmv and scan]
@@ -235,6 +239,8 @@ fn of_probe() {
           --size <SIZE>  Bytes of the file that is written to each directory, and read [default: "256
                          MiB"]
           --quick        Fewer block sizes and depths, each measured once
+          --io <ENGINE>  Only by this engine (repeatable); by each where none is named [possible values:
+                         libaio, io_uring, psync]
           --data <DIR>   Where the result is kept for what is "auto" in the engine table [env:
                          IOC_DATA=] [default: data]
           --quiet        Say nothing but results and errors

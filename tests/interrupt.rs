@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -152,6 +152,29 @@ fn ctrl_c_reaches_parent_and_child_at_once() {
     let status = until(|| child.try_wait().unwrap()).expect("the program hangs");
     assert_eq!(status.code(), Some(130));
     assert_eq!(with_status(&project.rows("job"), "interrupted").len(), 1);
+}
+
+#[test]
+fn a_second_signal_ends_what_does_not_heed_the_first() {
+    let depths: Vec<String> = (1..=2000).map(|depth| depth.to_string()).collect();
+    let matrix = format!("{LARGE}[matrix]\n\"engine.io_depth\" = [{}]\n", depths.join(", "));
+    let project = Project::with("job.toml", matrix);
+    for signal in ["INT", "TERM"] {
+        // Nobody reads the list, so that the program waits in a write for ever.
+        let mut command = project.command(common::project::IOC, &["check", "job.toml"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let send = || {
+            let pid = child.id().to_string();
+            assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+        };
+        std::thread::sleep(Duration::from_millis(500));
+        send();
+        std::thread::sleep(Duration::from_millis(500));
+        send();
+        let status = until(|| child.try_wait().unwrap());
+        let _ = child.kill();
+        assert_eq!(status.expect("the program hangs").code(), Some(130), "{signal}");
+    }
 }
 
 #[test]

@@ -6,7 +6,9 @@ mod batch;
 mod build;
 mod check;
 mod dataset;
+mod describe;
 pub mod exit;
+mod needs;
 mod once;
 mod output;
 mod probe;
@@ -60,16 +62,26 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
-            // To a closed pipe there is nothing to say.
-            let _ = error.print();
-            return ExitCode::from(code);
+            let printed = error.print();
+            if !error.use_stderr() {
+                output::remember(printed);
+            }
+            return end(code);
         }
     };
-    let code = watch_signals().map_err(Problem::failed).and_then(|interrupt| dispatch(cli, &interrupt));
-    ExitCode::from(code.unwrap_or_else(|problem| {
+    let watching = watch_signals(cli.command.is_child());
+    let code = watching.map_err(Problem::failed).and_then(|interrupt| dispatch(cli, &interrupt));
+    end(code.unwrap_or_else(|problem| {
         output::error(&problem.text);
         problem.code
     }))
+}
+
+/// Ends with that code, unless all was well but what was to be said did not arrive.
+fn end(code: u8) -> ExitCode {
+    let Some(unheard) = output::unheard() else { return ExitCode::from(code) };
+    output::error(&format!("error: {unheard}"));
+    ExitCode::from(if code == exit::OK { exit::FAILED } else { code })
 }
 
 fn dispatch(cli: Cli, interrupt: &Interrupt) -> Result<u8, Problem> {
@@ -83,12 +95,18 @@ fn dispatch(cli: Cli, interrupt: &Interrupt) -> Result<u8, Problem> {
     }
 }
 
-/// Ctrl-C and SIGTERM raise the interrupt; work in progress sees it and puts its things in order. A file that
-/// outgrows the user's limit (`ulimit -f`) fails the write, which is told and cleaned up after, instead of ending
-/// the process.
-fn watch_signals() -> std::io::Result<Interrupt> {
+/// Ctrl-C and SIGTERM raise the interrupt; work in progress sees it and puts its things in order. The second of them
+/// ends the process at once: what does not look at the flag (a read from a device that does not answer) must not make
+/// it immune. A child gets each from the terminal and from its parent, so that a second one says nothing there; it ends
+/// with its parent. A file that outgrows the user's limit (`ulimit -f`) fails the write, which is told and cleaned up
+/// after, instead of ending the process.
+fn watch_signals(child: bool) -> std::io::Result<Interrupt> {
     let interrupt = Interrupt::new();
     for signal in [SIGINT, SIGTERM] {
+        if !child {
+            // Handlers run in the order of their registration: this one sees what the signal before left.
+            flag::register_conditional_shutdown(signal, exit::INTERRUPTED.into(), interrupt.flag())?;
+        }
         flag::register(signal, interrupt.flag())?;
     }
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;

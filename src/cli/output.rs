@@ -1,10 +1,33 @@
-//! Standard output and standard error. A reader that went away (`ioc check | head`) is no failure.
+//! Standard output and standard error. A reader that went away (`ioc check | head`) is no failure; a disk that is full
+//! is one.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::sync::OnceLock;
+
+/// Why something that was said did not arrive. Kept for the end of the program: no work stops because nobody hears of
+/// it.
+static UNHEARD: OnceLock<String> = OnceLock::new();
 
 /// A line, or several, to standard output.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
+    let mut out = std::io::stdout().lock();
+    remember(writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()));
+}
+
+/// Why standard output lacks something, if it does.
+pub(crate) fn unheard() -> Option<&'static str> {
+    UNHEARD.get().map(String::as_str)
+}
+
+/// Remembers the first failure.
+pub(crate) fn remember(written: std::io::Result<()>) {
+    if let Err(error) = written.or_else(broken_pipe) {
+        let _ = UNHEARD.set(format!("cannot write to standard output: {error}"));
+    }
+}
+
+fn broken_pipe(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }
 
 /// The same to standard error.
@@ -14,10 +37,8 @@ pub(crate) fn error(text: &str) {
 
 /// A file's content to standard output, for a program that reads it.
 pub(crate) fn copy(file: &mut std::fs::File) -> std::io::Result<()> {
-    match std::io::copy(file, &mut std::io::stdout().lock()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
-    }
+    let mut out = std::io::stdout().lock();
+    std::io::copy(file, &mut out).and_then(|_| out.flush()).or_else(broken_pipe)
 }
 
 /// What a child has to say to its parent, as JSON.

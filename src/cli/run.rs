@@ -1,15 +1,18 @@
 //! `ioc run`: a batch of jobs, or one run or repetition of a frozen plan.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use super::args::RunArgs;
+use super::describe::points;
 use super::progress::{Console, StatusLine};
 use super::{Problem, batch, cores, end_with_parent, exit, output};
 use crate::cluster::local::{self, Observer, Options};
 use crate::interrupt::Interrupt;
 use crate::job::Batch;
+use crate::job::spec::RunSpec;
 use crate::progress::Progress;
 use crate::report::{AttemptId, JobReport, Phase, Row, Status, table, write_attempt};
 use crate::run::layout;
@@ -27,11 +30,11 @@ pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<u8, Problem> 
         (Some(plan), Some(index), None) => {
             let mut plan = JobPlan::load(plan).map_err(Problem::plan)?;
             plan.select(index).map_err(Problem::plan)?;
-            run_plans(&[plan], args, interrupt).map(|done| tell(&done, args))
+            run_plans(&[plan], args, as_is, interrupt).map(|done| tell(&done, args))
         }
         _ => {
             let batch = batch::load(&args.batch)?;
-            run_batch(&batch, args, interrupt).map(|done| tell(&done, args))
+            run_batch(&batch, args, as_is, interrupt).map(|done| tell(&done, args))
         }
     }
 }
@@ -54,17 +57,34 @@ pub(crate) struct Done {
     pub(crate) summary: String,
 }
 
+/// How an error of a run is put for the terminal.
+pub(crate) type Words = fn(&str) -> String;
+
+fn as_is(text: &str) -> String {
+    text.to_owned()
+}
+
 /// Runs a checked batch.
-pub(crate) fn run_batch(batch: &Batch, args: &RunArgs, interrupt: &Interrupt) -> Result<Done, Problem> {
+pub(crate) fn run_batch(
+    batch: &Batch,
+    args: &RunArgs,
+    words: Words,
+    interrupt: &Interrupt,
+) -> Result<Done, Problem> {
     let missing = batch.missing();
     if !missing.is_empty() {
         return Err(Problem::usage(missing.into_errors()));
     }
     let plans = batch::plan(batch, &args.batch, interrupt)?;
-    run_plans(&plans, args, interrupt)
+    run_plans(&plans, args, words, interrupt)
 }
 
-fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result<Done, Problem> {
+fn run_plans(
+    plans: &[JobPlan],
+    args: &RunArgs,
+    words: Words,
+    interrupt: &Interrupt,
+) -> Result<Done, Problem> {
     let quiet = args.batch.quiet;
     // All before the first run: a batch that can be run as a whole only is not begun.
     let _locks = lock(plans)?;
@@ -80,6 +100,8 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
     let mut watch = Watch {
         total,
         quiet,
+        words,
+        points: plans.iter().flat_map(points_of).collect(),
         console: Console::new(quiet),
         number: 0,
         best: Vec::new(),
@@ -101,7 +123,7 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
     }
     let mut summary = watch.best.concat();
     for report in &reports {
-        summary += &table::render(report.rows(), output::width());
+        summary += &words(&table::render(report.rows(), output::width()));
         let _ = writeln!(summary, "report: {}", shown(report.path()).display());
     }
     let code = if interrupt.raised() {
@@ -136,10 +158,20 @@ pub(crate) fn program() -> Result<PathBuf, Problem> {
         .map_err(|error| Problem::failed(format!("cannot find the program itself: {error}")))
 }
 
+/// The job and the id of each run, and what tells it apart.
+fn points_of(plan: &JobPlan) -> Vec<((String, String), String)> {
+    let specs: Vec<&RunSpec> = plan.runs.iter().map(|run| &run.spec).collect();
+    let names = plan.runs.iter().map(|run| (plan.job.clone(), run.run_id.clone()));
+    names.zip(points(&specs)).collect()
+}
+
 /// Follows a batch for the terminal.
 struct Watch {
     total: usize,
     quiet: bool,
+    words: Words,
+    /// What tells runs apart, by job and run.
+    points: HashMap<(String, String), String>,
     console: Console,
     number: usize,
     best: Vec<String>,
@@ -162,6 +194,7 @@ impl Watch {
 
 impl Observer for Watch {
     fn finished(&mut self, row: &Row, aftermath: &Aftermath) {
+        let row = &Row { error: row.error.as_deref().map(self.words), ..row.clone() };
         if row.status == Status::Failed {
             self.failed = true;
             if self.quiet {
@@ -170,7 +203,8 @@ impl Observer for Watch {
         }
         aftermath.notes.iter().for_each(|note| self.note(note));
         self.number += 1;
-        self.console.finished(&StatusLine { number: self.number, total: self.total, row });
+        let point = self.points.get(&(row.job.clone(), row.run_id.clone())).map_or("", String::as_str);
+        self.console.finished(&StatusLine { number: self.number, total: self.total, point, row });
         let best = best_of(row, aftermath);
         if !aftermath.best.is_empty() && !self.best.contains(&best) {
             self.best.push(best);
@@ -211,7 +245,8 @@ fn repeat(
     let attempt = args.attempt.unwrap_or_else(|| report.next_attempt(&run.run_id, phase, rep));
     let id = AttemptId::new(run.run_id.clone(), phase, rep, attempt);
     let progress = child_console(args);
-    let around = Surroundings { interrupt, progress: &progress, cores: cores() as u32 };
+    let stage = format!("{} {}", name_of(&plan, index), table::number(phase, rep));
+    let around = Surroundings { interrupt, progress: &progress, stage: &stage, cores: cores() as u32 };
     let (mut row, aftermath) = repetition::execute(&plan, run, &id, around);
     fill_limit(&mut row, args.device_rate);
     contradict(&mut row, &report);
@@ -230,10 +265,22 @@ fn scan(args: &RunArgs, plan: &Path, index: usize, interrupt: &Interrupt) -> Res
     let plan = JobPlan::load(plan).map_err(Problem::plan)?;
     let run = plan.run(index).map_err(Problem::plan)?;
     let progress = child_console(args);
-    let around = Surroundings { interrupt, progress: &progress, cores: cores() as u32 };
+    let stage = format!("scan for {}", name_of(&plan, index));
+    let around = Surroundings { interrupt, progress: &progress, stage: &stage, cores: cores() as u32 };
     let aftermath = scan::scan(&plan, run, around);
     output::tell_parent(&aftermath);
     Ok(if aftermath.failure.is_none() { exit::OK } else { exit::FAILED })
+}
+
+/// A run of a plan, as its line of progress names it where there is one.
+fn name_of(plan: &JobPlan, index: usize) -> String {
+    if !std::io::stderr().is_terminal() {
+        return plan.job.clone();
+    }
+    let spec = &plan.runs[index].spec;
+    let point = points_of(plan).swap_remove(index).1;
+    let parts = [plan.job.as_str(), &spec.variant, spec.algorithm.name(), &point];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Bars on a terminal; elsewhere the parent's line per repetition is enough.

@@ -36,6 +36,14 @@ impl Ended {
                 (INTERRUPTED, format!("the {work} was ended by signal {signal}; --resume runs it again"))
             }
             Self::Killed(9) => ("killed", format!("the {work} was killed (signal 9); out of memory?")),
+            // Rust's answer to an allocation that fails, and to nothing else that happens here: panics unwind.
+            Self::Killed(6) => (
+                "memory",
+                format!(
+                    "the system refused the {work} memory (it ended by signal 6); raise the limit (`ulimit -v`), or \
+                     lower engine.memory"
+                ),
+            ),
             Self::Killed(signal) => {
                 ("crash", format!("the {work} ended by signal {signal}: a defect of ioc"))
             }

@@ -2,10 +2,13 @@
 //! process. Whatever becomes of a child, its repetition has a row, and the table on disk is whole after each.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::child::{self, Ended};
 use crate::grid::layout_key;
@@ -232,7 +235,9 @@ fn execute(
         command.arg("--quiet");
     }
     let child = |source| LocalError::Child { program: options.program.clone(), source };
-    let mut said = tempfile::tempfile().map_err(child)?;
+    // In memory: a few hundred bytes need no TMPDIR that exists and has room.
+    let said = memfd_create("ioc-said", MemfdFlags::CLOEXEC).map_err(|error| child(error.into()))?;
+    let mut said = File::from(said);
     command.stdin(Stdio::null()).stdout(said.try_clone().map_err(child)?);
     let ended = child::run(&mut command, timeout, options.interrupt).map_err(child)?;
     let mut text = String::new();

@@ -23,12 +23,12 @@ pub enum DatasetError {
         /// The file.
         path: PathBuf,
     },
-    /// A directory, a pipe, a device.
+    /// A directory, a pipe, a device, a file of `/proc`.
     #[error("{path} is {found}; a data set must be a regular file, because it is read more than once")]
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// What is there, with its article.
+        /// What is there: `a pipe`.
         found: &'static str,
     },
     /// The operating system refused.

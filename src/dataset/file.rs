@@ -2,9 +2,9 @@
 //! the same edges several times, perhaps hours apart, so a file that somebody still writes to must be an error
 //! and not two different graphs.
 
-use std::fs::{File, Metadata};
-use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::DatasetError;
@@ -54,7 +54,25 @@ impl SourceFile {
             return Err(DatasetError::NotAFile { path, found });
         }
         let file = Self { path, stamp: Stamp::of(&metadata) };
+        file.check_empty()?;
         file.reopen().map(|_| file)
+    }
+
+    /// Files of `/proc` and the like call themselves regular and empty, and then give what the kernel makes up, the next
+    /// time perhaps something else, or keep a reader waiting for ever.
+    fn check_empty(&self) -> Result<(), DatasetError> {
+        if self.stamp.len > 0 {
+            return Ok(());
+        }
+        let no_wait = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(no_wait).open(&self.path);
+        match file.map_err(|reason| self.io_error("opening", reason))?.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            _ => Err(DatasetError::NotAFile {
+                path: self.path.clone(),
+                found: "made up by the kernel as it is read",
+            }),
+        }
     }
 
     /// Opens the file again, if it is still the same.
@@ -155,6 +173,16 @@ mod tests {
         ));
         let device = SourceFile::open(Path::new("/dev/null"));
         assert!(matches!(device, Err(DatasetError::NotAFile { found: "a device", .. })));
+    }
+
+    #[test]
+    fn what_the_kernel_makes_up_is_no_empty_file() {
+        for path in ["/proc/version", "/proc/self/mem"] {
+            let error = SourceFile::open(Path::new(path)).unwrap_err();
+            assert!(matches!(error, DatasetError::NotAFile { .. }), "{error}");
+        }
+        let empty = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(SourceFile::open(empty.path()).unwrap().len(), 0);
     }
 
     #[test]

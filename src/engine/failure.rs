@@ -56,6 +56,12 @@ pub enum EngineError {
     /// The budget is too small, with figures.
     #[error("{0}")]
     Memory(String),
+    /// The system grants no more threads.
+    #[error(
+        "the system grants no more threads: {0}; lower engine.compute_threads or engine.io_threads, or raise the limits \
+         on processes and memory (`ulimit -u`, `ulimit -v`)"
+    )]
+    Threads(std::io::Error),
     /// Ctrl-C or SIGTERM.
     #[error("interrupted")]
     Interrupted,

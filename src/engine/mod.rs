@@ -19,7 +19,7 @@ mod schedule;
 mod sync;
 
 use std::sync::Arc;
-use std::thread::scope;
+use std::thread::{Builder, scope};
 use std::time::{Duration, Instant};
 
 use accounting::{Account, ComputeAccount, Outstanding, ReadAccount};
@@ -144,7 +144,7 @@ impl<'a> Engine<'a> {
             let readers: Vec<_> = readers
                 .into_iter()
                 .enumerate()
-                .map(|(thread, io)| {
+                .filter_map(|(thread, io)| {
                     let mut reader = Reader {
                         exchange: &exchange,
                         io,
@@ -158,11 +158,12 @@ impl<'a> Engine<'a> {
                         advance: &advance,
                     };
                     let run = &run;
-                    scope.spawn(move || {
+                    let started = Builder::new().spawn_scoped(scope, move || {
                         let mut account = ReadAccount::new();
                         guarded(&run.failure, run.wake, || reader.run(&mut account));
                         account
-                    })
+                    });
+                    run.granted(started)
                 })
                 .collect();
             let tickets = primitives::AtomicU64::new(0);
@@ -273,8 +274,8 @@ struct Rounds<'a, S> {
     thread: &'a ThreadBody<'a, S>,
 }
 
-/// Wakes all threads where the one that drives the passes panics (the system grants no more threads, say): its scope
-/// joins the others before it lets the panic on, and they would wait for ever.
+/// Wakes all threads where the one that drives the passes panics: its scope joins the others before it lets the panic on,
+/// and they would wait for ever.
 struct OnPanic<'a>(&'a (dyn Fn() + Sync));
 
 impl Drop for OnPanic<'_> {
@@ -298,6 +299,16 @@ impl<'a> Run<'a> {
         Self { setup, failure: Failure::new(), outstanding: Outstanding::new(), wake }
     }
 
+    /// The thread, or the end of the run where the system grants none.
+    fn granted<T>(&self, started: std::io::Result<T>) -> Option<T> {
+        started
+            .map_err(|error| {
+                self.failure.raise(EngineError::Threads(error));
+                (self.wake)();
+            })
+            .ok()
+    }
+
     /// Runs pass after pass on as many threads as there are states; returns how many were done.
     fn passes<S: Send>(
         &self,
@@ -316,9 +327,12 @@ impl<'a> Run<'a> {
                 let _wakes = OnPanic(self.wake);
                 for (state, account) in threads.iter_mut() {
                     let (work, thread) = (&work, rounds.thread);
-                    scope.spawn(move || {
+                    let started = Builder::new().spawn_scoped(scope, move || {
                         guarded(&self.failure, self.wake, || thread(done, work, state, account));
                     });
+                    if self.granted(started).is_none() {
+                        break;
+                    }
                 }
             });
             if !self.failure.raised() && !work.complete() {
@@ -376,6 +390,11 @@ impl Consumer for GridPass<'_> {
         self.pass.column_done(column);
         Ok(())
     }
+}
+
+/// Requests that a pass over a grid takes.
+pub fn requests(grid: &Grid, plan: &Plan) -> u64 {
+    Geometry::new(extents(grid), plan.block, plan.interleave as usize, plan.pins).requests()
 }
 
 /// Where each column lies on each device.

@@ -98,6 +98,14 @@ pub enum GridError {
         /// Bytes allowed.
         budget: u64,
     },
+    /// The system grants no more threads.
+    #[error(
+        "the system grants no more threads: {reason}; raise the limits on processes and memory (`ulimit -u`, `ulimit -v`)"
+    )]
+    Threads {
+        /// What the system said.
+        reason: std::io::Error,
+    },
     /// More vertices than this version's edges can name.
     #[error(
         "{graph} has {vertices} vertices, and this version stores at most {} (2^32); for ids with large gaps in \

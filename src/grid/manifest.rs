@@ -26,9 +26,10 @@ impl Encoding {
     /// As jobs name it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Raw => "raw",
-            Self::Compact => "compact",
+            Self::Raw => EncodingSpec::Raw,
+            Self::Compact => EncodingSpec::Compact,
         }
+        .name()
     }
 }
 
@@ -55,9 +56,10 @@ impl Order {
     /// As jobs name it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Natural => "natural",
-            Self::Degree => "degree",
+            Self::Natural => VertexOrderSpec::Natural,
+            Self::Degree => VertexOrderSpec::Degree,
         }
+        .name()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
 
 use crate::interrupt::Interrupt;
 
@@ -51,9 +52,17 @@ pub(super) fn on_threads<T: Send>(
     let results = std::thread::scope(|scope| {
         let spawn = |worker| {
             let (work, stop) = (&work, &stop);
-            scope.spawn(move || work(worker, stop).map_err(|error| stop.fail(error)).ok())
+            let work = move || work(worker, stop).map_err(|error| stop.fail(error)).ok();
+            Builder::new().spawn_scoped(scope, work)
         };
-        let handles: Vec<_> = (0..threads).map(spawn).collect();
+        // Threads take what is left to do from each other, so that fewer than asked for do it too; none do not.
+        let mut refusal = None;
+        let handles: Vec<_> = (0..threads)
+            .map_while(|worker| spawn(worker).map_err(|reason| refusal = Some(reason)).ok())
+            .collect();
+        if let Some(reason) = refusal.filter(|_| handles.is_empty()) {
+            stop.fail(GridError::Threads { reason });
+        }
         let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
             handle.join().unwrap_or_else(|panic| resume_unwind(panic))
         };

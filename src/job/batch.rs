@@ -1,6 +1,6 @@
 //! Loading a batch: job files in, checked runs out, or everything that is wrong with them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub fn find_job_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Faults> {
             },
         }
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     files.retain(|file| seen.insert(std::path::absolute(file).unwrap_or_else(|_| file.clone())));
     faults.or(files)
 }
@@ -149,7 +149,12 @@ pub fn load_batch(sources: &[JobSource], options: &LoadOptions) -> Result<Batch,
     if faults.is_empty() {
         expand::unused_sets(&sets, &used_algorithms, &mut faults);
     }
-    let mut batch = faults.or(Batch { jobs, notes, nothing_selected: None })?;
+    let mut batch = Batch { jobs, notes, nothing_selected: None };
+    if !faults.is_empty() {
+        // What is missing besides is told at once, so that it is not found after the next edit.
+        faults.append(batch.missing());
+        return Err(faults);
+    }
     if let Some(only) = &options.only {
         select(&mut batch, only);
     }
@@ -194,6 +199,7 @@ impl Loader {
             registry: &registry,
             faults: &mut self.faults,
             needed: Vec::new(),
+            known: HashSet::new(),
         };
         let mut runs = Vec::new();
         for point in &expansion.points {

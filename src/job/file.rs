@@ -1,6 +1,7 @@
 //! A job file as written: its name, its settings, its variants, its matrix, each with places. What it means is
 //! found by [`super::expand`].
 
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::fault::{Fault, Faults};
@@ -262,6 +263,7 @@ impl Reader<'_> {
             return;
         }
         let mut layers: Vec<Layer> = Vec::new();
+        let mut known = HashSet::new();
         for value in values {
             let before = self.faults.len();
             let mut layer = Layer::default();
@@ -270,7 +272,7 @@ impl Reader<'_> {
                 // An unknown name is one fault, not one per value.
                 return;
             }
-            if self.faults.len() == before && layers.iter().any(|other| other.same(&layer)) {
+            if self.faults.len() == before && !known.insert(layer.identity()) {
                 let found = value.origin.text();
                 let fault = Fault::new(format!("the axis `{path}` has the value {found} twice"));
                 self.faults.push(fault.at(&value.origin).help("take one out: both would be the same run"));
@@ -282,11 +284,11 @@ impl Reader<'_> {
 
     /// Two axes that set one option: the second would silently undo the first.
     fn overlaps(&mut self) {
-        let sets = |axis: &Axis, path| axis.values.iter().any(|layer| layer.get(path).is_some());
-        for (at, axis) in self.axes.iter().enumerate() {
+        let mut known = HashSet::new();
+        for axis in &self.axes {
             let options = axis.values.iter().flat_map(Layer::iter).map(|(path, _)| path);
-            for path in options {
-                if self.axes[..at].iter().any(|earlier| sets(earlier, path)) {
+            for path in options.collect::<BTreeSet<_>>() {
+                if !known.insert(path) {
                     let fault = Fault::new(format!("two axes of the matrix set `{path}`"));
                     self.faults.push(fault.at(&axis.origin).help("keep one of them"));
                 }

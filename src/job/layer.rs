@@ -175,12 +175,10 @@ impl Layer {
         self.settings.iter().map(|(path, setting)| (*path, setting))
     }
 
-    /// Whether two layers set the same options to the same values.
-    pub(crate) fn same(&self, other: &Self) -> bool {
-        let values = |layer: &Self| {
-            layer.iter().map(|(path, setting)| (path, setting.value.clone())).collect::<Vec<_>>()
-        };
-        values(self) == values(other)
+    /// What it sets, as a text: layers that set the same options to the same values have the same.
+    pub(crate) fn identity(&self) -> String {
+        let values: Vec<_> = self.iter().map(|(path, setting)| (path, &setting.value)).collect();
+        format!("{values:?}")
     }
 }
 

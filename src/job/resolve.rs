@@ -3,6 +3,7 @@
 //! What a single value must be is checked where it is read ([`super::layer`]); here is what only the merged
 //! whole shows, like a buffer that outgrows the memory. Every fault points at a value that the user wrote.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::expand::Point;
@@ -33,7 +34,7 @@ pub(crate) struct Needed {
 }
 
 /// What must be there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum NeededKind {
     DeviceDirectory,
     DatasetFile,
@@ -52,6 +53,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) faults: &'a mut Faults,
     pub(crate) needed: Vec<Needed>,
+    /// What is in `needed`.
+    pub(crate) known: HashSet<(PathBuf, NeededKind)>,
 }
 
 impl Resolver<'_> {
@@ -86,7 +89,7 @@ impl Resolver<'_> {
     }
 
     fn need(&mut self, path: &Path, kind: NeededKind, origin: &Origin) {
-        if !self.needed.iter().any(|known| known.path == path && known.kind == kind) {
+        if self.known.insert((path.to_owned(), kind)) {
             self.needed.push(Needed { path: path.to_owned(), kind, origin: origin.clone() });
         }
     }

@@ -13,6 +13,7 @@ mod survey;
 mod table;
 
 use std::io::ErrorKind;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 pub use error::BandwidthError;
@@ -98,16 +99,25 @@ pub(crate) fn rate(
     };
     let Some(lead) = readers.next() else { return Ok(None) };
     let windows = std::thread::scope(|scope| {
-        let lead = scope.spawn(move || lead.run(Duration::ZERO, LEAD / 2, interrupt));
-        let threads: Vec<_> =
-            readers.map(|reader| scope.spawn(move || reader.run(LEAD, time, interrupt))).collect();
+        let lead = start(scope, move || lead.run(Duration::ZERO, LEAD / 2, interrupt))?;
+        // Those that run end by themselves: their time is bounded.
+        let threads = readers
+            .map(|reader| start(scope, move || reader.run(LEAD, time, interrupt)))
+            .collect::<Result<Vec<_>, _>>()?;
         let windows: Result<Vec<_>, _> = threads.into_iter().map(joined).collect();
         joined(lead).and(windows)
     })?;
     Ok(total(&windows))
 }
 
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, BandwidthError> {
+    Builder::new().spawn_scoped(scope, work).map_err(BandwidthError::Threads)
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 

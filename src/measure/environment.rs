@@ -57,6 +57,12 @@ pub fn memory_total() -> Option<u64> {
     read("/proc/meminfo").and_then(|meminfo| kib_line(&meminfo, "MemTotal"))
 }
 
+/// Bytes of memory that a process may take now without others being swapped out; `None` where the system does not
+/// tell.
+pub fn memory_available() -> Option<u64> {
+    kib_line(&read("/proc/meminfo")?, "MemAvailable")
+}
+
 /// A cache that holds data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cache {

@@ -44,6 +44,9 @@ pub enum RunError {
     /// A device failed.
     #[error("{0}")]
     Io(String),
+    /// The system grants no more threads.
+    #[error("{0}")]
+    Resources(String),
     /// The result is wrong.
     #[error("{0}")]
     Verify(String),
@@ -61,6 +64,7 @@ impl RunError {
             Self::Memory(_) => "memory",
             Self::Dataset(_) => "dataset",
             Self::Io(_) => "io",
+            Self::Resources(_) => "resources",
             Self::Verify(_) => "verify",
             Self::Crash(_) => "crash",
         }
@@ -76,6 +80,7 @@ impl From<EngineError> for RunError {
             EngineError::Memory(_) => Self::Memory(text),
             EngineError::Damaged { .. } | EngineError::Edges { .. } => Self::Dataset(text),
             EngineError::Read { .. } | EngineError::Engine { .. } => Self::Io(text),
+            EngineError::Threads(_) => Self::Resources(text),
             EngineError::Panicked(_) => Self::Crash(text),
         }
     }
@@ -96,6 +101,7 @@ impl From<GridError> for RunError {
         match error {
             GridError::Interrupted => Self::Interrupted,
             GridError::Memory { .. } => Self::Memory(text),
+            GridError::Threads { .. } => Self::Resources(text),
             GridError::Io { .. } | GridError::Device { .. } | GridError::Unmounted { .. } => Self::Io(text),
             GridError::Devices { .. } | GridError::Stripe { .. } => Self::Config(text),
             _ => Self::Dataset(text),

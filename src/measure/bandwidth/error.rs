@@ -65,6 +65,11 @@ pub enum BandwidthError {
         /// Why.
         source: io::Error,
     },
+    /// The system grants no more threads.
+    #[error(
+        "the system grants no more threads: {0}; raise the limits on processes and memory (`ulimit -u`, `ulimit -v`)"
+    )]
+    Threads(io::Error),
     /// A device does not answer.
     #[error(
         "a read did not finish within ten seconds in one of {directories:?}; check the devices with `dmesg`"

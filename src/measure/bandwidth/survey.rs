@@ -6,6 +6,7 @@
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
 use std::time::Duration;
 
 use super::choice::{self, Choice};
@@ -168,7 +169,7 @@ pub fn survey(
     progress.begin("reading all, while every core computes", None, Unit::Bytes);
     let trials = while_computing(|| work.trials(&found));
     progress.end();
-    for (engine, trials) in found.iter_mut().zip(trials?) {
+    for (engine, trials) in found.iter_mut().zip(trials??) {
         engine.choice = choice::choose(&engine.tables, &trials);
         engine.trials = trials;
     }
@@ -254,7 +255,7 @@ fn median(samples: &mut [Rate]) -> Option<Rate> {
 }
 
 /// Runs `work` while as many threads as there are cores do nothing but compute.
-fn while_computing<T>(work: impl FnOnce() -> T) -> T {
+fn while_computing<T>(work: impl FnOnce() -> T) -> Result<T, BandwidthError> {
     /// Lowers the flag however the work ends: a scope waits for its threads.
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
@@ -265,16 +266,17 @@ fn while_computing<T>(work: impl FnOnce() -> T) -> T {
     let stopped = AtomicBool::new(false);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
+        let _stop = Stop(&stopped);
         for _ in 0..cores {
-            scope.spawn(|| {
+            let compute = || {
                 // Work, not a spin loop's pauses, which a hypervisor takes as leave to run somebody else.
                 let mut work = 0_u64;
                 while !stopped.load(Ordering::Relaxed) {
                     work = black_box(work.wrapping_add(1));
                 }
-            });
+            };
+            Builder::new().spawn_scoped(scope, compute).map_err(BandwidthError::Threads)?;
         }
-        let _stop = Stop(&stopped);
-        work()
+        Ok(work())
     })
 }
