@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 
 use common::bad::{cut, flip};
-use common::project::Project;
+use common::project::{Project, finish};
 use insta::assert_snapshot;
 
 const JOB: &str = r"dataset = { generate = { kronecker = { scale = 12 } } }
@@ -140,9 +140,12 @@ fn folders_that_cannot_be_written_are_named() {
     assert_snapshot!(project.refused(3, &["run", "job.toml", "--out", "file"]), @"error: cannot create the directory [project]/file: not a directory; check the disk and the permissions, or choose another place");
     // Grids.
     assert_snapshot!(project.refused(3, &["run", "job.toml", "--data", "file/data"]), @"error: job pagerank: creating [project]/file/data/kron-12 failed: not a directory; a file is in the way of a directory: choose another one by --data or storage.devices");
-    // Values, which are kept where the report is.
+    // Values, before anything is computed.
     project.write("edges.txt", "1 2\n");
-    assert_snapshot!(project.refused(3, &["once", "spmv", "edges.txt", "-o", "file/values.csv"]), @"error: cannot create the directory file: not a directory; check the disk and the permissions, or choose another place; the values are in [project]/reports/once-spmv-edges/[run].values.csv");
+    let once = |output: &str| project.refused(2, &["once", "spmv", "edges.txt", "-o", output]);
+    assert_snapshot!(once("file/values.csv"), @"error: -o: there is no directory file; create it, or name a file elsewhere");
+    assert_snapshot!(once("none/values.csv"), @"error: -o: there is no directory none; create it, or name a file elsewhere");
+    assert!(!project.path("none").exists() && !project.path("reports/once-spmv-edges.csv").exists());
 }
 
 /// A file system of that size at `disk` in the project, seen by the script alone; the files on it are listed to
@@ -155,7 +158,7 @@ fn on_small_disk(project: &Project, size: &str, args: &str) -> Option<String> {
     );
     let mut command = project.command("unshare", &["-m", "sh", "-c", &script]);
     command.env("IOC", common::project::IOC);
-    let said = common::project::finish(&mut command);
+    let said = finish(&mut command);
     if said.code == 99 || said.stderr.starts_with("unshare") {
         common::real::skipped(&format!("this user may not mount a file system: {}", said.stderr));
         return None;
@@ -198,6 +201,56 @@ fn a_limit_on_the_size_of_files_is_an_error_and_not_the_end_by_a_signal() {
     let script = "ulimit -f 200; $IOC run job.toml --quiet";
     assert_snapshot!(project.refused_in_shell(3, script), @"error: job pagerank: writing a temporary file in [project]/data/kron-12/[grid] failed: File too large (os error 27); raise the limit on the size of a file (`ulimit -f`), or choose another file system");
     assert!(!project.has_grid() && !project.claims_success());
+}
+
+#[test]
+fn threads_that_the_system_refuses_are_an_error_of_their_own() {
+    // No thread's stack fits the limit; that of the first thread is there already.
+    let refused = |project: &Project| {
+        let script = "ulimit -v 4000000; RUST_MIN_STACK=8000000000 $IOC run job.toml --no-scan --quiet";
+        let message = project.refused_in_shell(3, script);
+        assert_eq!(project.rows("job")[0]["error_class"], "resources");
+        message
+    };
+    let project = Project::with("job.toml", JOB);
+    // In the import.
+    assert_snapshot!(refused(&project), @"error: job pagerank: the system grants no more threads: Resource temporarily unavailable (os error 11); raise the limits on processes and memory (`ulimit -u`, `ulimit -v`)");
+    assert!(!project.has_grid());
+    project.good(&["build", "job.toml"]);
+    // In the engine, under both models.
+    assert_snapshot!(refused(&project), @"error: job pagerank: the system grants no more threads: Resource temporarily unavailable (os error 11); lower engine.compute_threads or engine.io_threads, or raise the limits on processes and memory (`ulimit -u`, `ulimit -v`)");
+    project.write("job.toml", format!("{JOB}[engine]\nmodel = \"sync\"\n"));
+    assert!(refused(&project).contains("grants no more threads"));
+}
+
+#[test]
+fn memory_that_the_system_refuses_is_no_defect() {
+    let project = Project::with("job.toml", format!("{JOB}[engine]\nbuffer = \"512 MiB\"\n"));
+    project.good(&["build", "job.toml"]);
+    let message = project.refused_in_shell(3, "ulimit -v 400000; $IOC run job.toml --no-scan --quiet");
+    // What Rust says before it comes first.
+    assert!(message.starts_with("memory allocation of 1048576 bytes failed"), "{message}");
+    assert_snapshot!(message.lines().last().unwrap_or_default(), @"error: job pagerank: the system refused the run memory (it ended by signal 6); raise the limit (`ulimit -v`), or lower engine.memory");
+    assert_eq!(project.rows("job")[0]["error_class"], "memory");
+}
+
+#[test]
+fn nothing_needs_a_folder_for_temporary_files() {
+    let project = Project::with("job.toml", JOB);
+    let said = finish(&mut project.shell("TMPDIR=/nonexist $IOC run job.toml --quiet"));
+    assert_eq!((said.code, said.stdout + &said.stderr), (0, String::new()));
+}
+
+#[test]
+fn what_cannot_be_said_is_a_failure() {
+    let project = Project::with("job.toml", JOB);
+    project.write("edges.txt", "1 2\n");
+    let refused = |command: &str| project.refused_in_shell(3, &format!("$IOC {command} > /dev/full"));
+    let unheard = "error: cannot write to standard output: No space left on device (os error 28)";
+    for command in ["check job.toml", "--help", "dataset list"] {
+        assert_eq!(refused(command), unheard, "{command}");
+    }
+    assert_snapshot!(refused("once spmv edges.txt --quiet -o -"), @"error: cannot write the values to standard output: No space left on device (os error 28); the values are in [project]/reports/once-spmv-edges/[run].values.csv");
 }
 
 #[test]

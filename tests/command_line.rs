@@ -207,14 +207,40 @@ fn once_writes_the_values_where_it_is_told() {
 }
 
 #[test]
-fn the_job_that_once_prints_is_the_run_that_it_did() {
+fn once_finds_before_it_computes_that_there_is_no_place_for_the_values() {
     let project = project();
-    let said = project.good(&["once", "pagerank", "edges.txt", "--tolerance", "1e-9", "--memory", "512 MiB"]);
-    let job = said.stdout.split("\npagerank of").next().unwrap();
-    project.write("jobs/kept.toml", job);
+    fs::create_dir(project.path("folder")).unwrap();
+    let refused = |output: &str| {
+        let script = format!("mkfifo -m 600 pipe 2> /dev/null; $IOC once spmv edges.txt --quiet -o {output}");
+        project.refused_in_shell(2, &script)
+    };
+    assert_snapshot!(refused("folder"), @"error: -o: folder is a directory; name a file in it");
+    assert_snapshot!(refused("folder/none/values.csv"), @"error: -o: there is no directory folder/none; create it, or name a file elsewhere");
+    assert_snapshot!(refused("pipe"), @"error: -o: pipe is no regular file; name one, or `-` for standard output");
+    assert_snapshot!(refused("/dev/null"), @"error: -o: /dev/null is no regular file; name one, or `-` for standard output");
+    assert_snapshot!(refused("values.csv --set output.values=off"), @"error: --set output.values=off contradicts -o; leave one of them away");
+    assert_snapshot!(refused("./edges.txt"), @"error: -o names the edge list itself; give the values another file");
+    assert!(project.files("reports").is_empty() && project.files("data").is_empty());
+}
+
+#[test]
+fn the_job_that_once_prints_and_saves_is_the_run_that_it_did() {
+    let project = project();
+    let options = ["--tolerance", "1e-9", "--memory", "512 MiB", "--set", "engine.model=sync", "--set"];
+    let args = [
+        &["once", "pagerank", "edges.txt", "--job", "jobs/kept.toml"],
+        &options[..],
+        &["engine.buffer=2 MiB"],
+    ];
+    let said = project.good(&args.concat());
+    let printed = said.stdout.split("\npagerank of").next().unwrap();
+    assert!(printed.ends_with(&project.read("jobs/kept.toml")), "{printed}");
     project.good(&["run", "jobs/kept.toml"]);
     let (once, kept) = (&project.rows("once-pagerank-edges")[0], &project.rows("kept")[0]);
     assert_eq!((&once["run_id"], &once["result_checksum"]), (&kept["run_id"], &kept["result_checksum"]));
+    assert_eq!((kept["model"].as_str(), kept["buffer_b"].as_str()), ("sync", "2097152"));
+    // What was saved is not lost by another run.
+    assert_snapshot!(project.refused(2, &args.concat()), @"error: --job: [project]/jobs/kept.toml exists already; name a new file");
 }
 
 #[test]
@@ -228,7 +254,116 @@ fn without_a_path_there_is_the_quickstart() {
         "jobs/quickstart.toml",
         "name = \"mine\"\ndataset = { generate = { kronecker = { scale = 8 } } }\n[algorithm.scan]\n",
     );
-    assert!(project.good(&["check"]).stdout.starts_with("mine: 1 run\n"));
+    assert!(project.good(&["check"]).stdout.starts_with("mine: 1 run, 4 repetitions\n"));
+}
+
+#[test]
+fn check_says_what_is_read_with_the_cache_and_sums_up() {
+    let project = project();
+    // The synchronous model, since the other reads ahead, perhaps what is still on its way to be kept.
+    let check = |more: &[&str]| project.good(&[&["check", "jobs/job.toml", "--only", "sync"], more].concat());
+    let redacted = |more: &[&str]| project.redact(&check(more).stdout);
+    // 16,384 edges of 12 bytes fill seven chunks, which all fit the memory: they are read once.
+    assert_snapshot!(redacted(&[]), @"
+    job: 2 runs, 6 repetitions
+      [run]  sync pagerank small: about 224 KiB on disk, reads about 224 KiB, 14.0 MiB of 1 GiB memory, 224 KiB of blocks kept in the rest
+      [run]  sync spmv small: about 224 KiB on disk, reads about 224 KiB, 14.0 MiB of 1 GiB memory, 224 KiB of blocks kept in the rest
+    in all 2 runs, 6 repetitions; 1 grid to import, about 224 KiB on disk
+    ");
+    assert_snapshot!(redacted(&["--set", "engine.cache=off"]), @"
+    job: 2 runs, 6 repetitions
+      [run]  sync pagerank small: about 224 KiB on disk, reads about 1.09 MiB, 14.0 MiB of 1 GiB memory
+      [run]  sync spmv small: about 224 KiB on disk, reads about 224 KiB, 14.0 MiB of 1 GiB memory
+    in all 2 runs, 6 repetitions; 1 grid to import, about 224 KiB on disk
+    ");
+    project.good(&["build", "jobs/job.toml"]);
+    assert_snapshot!(redacted(&[]), @"
+    job: 2 runs, 6 repetitions
+      [run]  sync pagerank small: 224 KiB on disk, reads about 224 KiB, 14.0 MiB of 1 GiB memory, 224 KiB of blocks kept in the rest
+      [run]  sync spmv small: 224 KiB on disk, reads about 224 KiB, 14.0 MiB of 1 GiB memory, 224 KiB of blocks kept in the rest
+    in all 2 runs, 6 repetitions; every grid is built
+    ");
+    // A run reads what was said.
+    project.good(&["run", "jobs/job.toml", "--only", "sync", "--set", "measure.repeat=1"]);
+    let read: Vec<String> = project.rows("job").iter().map(|row| row["read_b"].clone()).collect();
+    assert_eq!(read, ["229376", "229376", "229376", "229376"]);
+}
+
+#[test]
+fn check_estimates_a_text_and_says_where_it_cannot() {
+    let project = project();
+    let check = |set: &str| {
+        project.redact(
+            &project
+                .good(&["check", "jobs/job.toml", "--only", "ioc", "--set", "dataset=file", "--set", set])
+                .stdout,
+        )
+    };
+    assert_snapshot!(check("measure.repeat=1"), @"
+    job: 2 runs, 4 repetitions
+      [run]  ioc pagerank file: about 32 KiB on disk, reads at most 160 KiB, more than 14 MiB of 1 GiB memory
+      [run]  ioc spmv file: about 32 KiB on disk, reads at most 32 KiB, more than 14 MiB of 1 GiB memory
+    in all 2 runs, 4 repetitions; 1 grid to import, about 32 KiB on disk
+    ");
+    assert_snapshot!(check("dataset.vertices=4"), @"
+    job: 2 runs, 6 repetitions
+      [run]  ioc pagerank edges: about 32 KiB on disk, reads about 32 KiB, 14.0 MiB of 1 GiB memory, 32 KiB of blocks kept in the rest
+      [run]  ioc spmv edges: about 32 KiB on disk, reads about 32 KiB, 14.0 MiB of 1 GiB memory, 32 KiB of blocks kept in the rest
+    in all 2 runs, 6 repetitions; 1 grid to import, about 32 KiB on disk
+    ");
+    assert_snapshot!(check("grid.encoding=compact"), @"
+    job: 2 runs, 6 repetitions
+      [run]  ioc pagerank file: at most 32 KiB on disk, reads at most 160 KiB, more than 14 MiB of 1 GiB memory
+      [run]  ioc spmv file: at most 32 KiB on disk, reads at most 32 KiB, more than 14 MiB of 1 GiB memory
+    in all 2 runs, 6 repetitions; 1 grid to import, about 32 KiB on disk
+    ");
+}
+
+#[test]
+fn check_notes_what_this_machine_is_too_small_for() {
+    let project = project();
+    let large = [
+        "check",
+        "jobs/job.toml",
+        "--set",
+        "dataset.generate.kronecker.scale=36",
+        "--set",
+        "engine.memory=1000 TiB",
+    ];
+    let said = project.good(&large);
+    assert!(said.stderr.contains(" free, and the grids to import there need about "), "{}", said.stderr);
+    assert!(said.stderr.contains("note: a run may take "), "{}", said.stderr);
+    let said = project.good(&["check", "jobs/job.toml"]);
+    assert_eq!(said.stderr, "");
+}
+
+#[test]
+fn a_faulty_value_does_not_hide_a_missing_file() {
+    let project = project();
+    fs::remove_file(project.path("edges.txt")).unwrap();
+    let args = ["check", "jobs/job.toml", "--set", "dataset=file", "--set", "engine.io_depth=0"];
+    let message = project.refused(2, &args);
+    assert!(
+        message.contains("`engine.io_depth` must be") && message.contains("edges.txt does not exist"),
+        "{message}"
+    );
+    assert!(message.ends_with("1 fault and 1 note in 2 files"), "{message}");
+}
+
+#[test]
+fn lines_of_progress_tell_the_points_of_a_matrix_apart() {
+    let project = project();
+    project.write(
+        "jobs/sweep.toml",
+        "dataset = \"file\"\n[algorithm.scan]\n[measure]\nrepeat = 1\nwarmup = 0\n[matrix]\nengine.block_size = [\"32 KiB\", \"64 KiB\"]\n",
+    );
+    let said = project.good(&["run", "jobs/sweep.toml", "--no-scan"]);
+    for start in [
+        "[1/2] sweep scan engine.block_size=32 KiB rep 1: ",
+        "[2/2] sweep scan engine.block_size=64 KiB rep 1: ",
+    ] {
+        assert!(said.stderr.lines().any(|line| line.starts_with(start)), "{start}: {}", said.stderr);
+    }
 }
 
 #[test]

@@ -89,8 +89,11 @@ fn of_once() {
 
     Options:
       -o, --output <FILE>
-              Write vertex,value lines here; `-` is standard output, and then nothing else is written
-              there
+              Write vertex,value lines to this file; `-` is standard output, and then nothing else is
+              written there
+
+          --job <FILE>
+              Save the job file that the run stands for here, where nothing may be yet
 
           --memory <SIZE>
               Memory that the run may hold
@@ -98,9 +101,10 @@ fn of_once() {
               [default: "1 GiB"]
 
           --format <FORMAT>
-              Format of the file: auto, snap, gridgraph or gridgraph-weighted
+              Format of the file
 
               [default: auto]
+              [possible values: auto, snap, gridgraph, gridgraph-weighted]
 
           --iterations <N>
               Iterations at most [default: 20 for pagerank, 500 with a tolerance; 1 for spmv and scan]

@@ -2,7 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Parser, Subcommand, value_parser};
+
+use crate::job::options::ALGORITHMS;
+use crate::job::spec::{FormatSpec, IoSpec};
+use crate::units::parse_bytes;
 
 const AFTER_HELP: &str = "\
 To begin: `ioc run` runs a small experiment of its own; `ioc once pagerank FILE -o ranks.csv` ranks a graph.
@@ -127,55 +132,37 @@ pub struct BuildArgs {
     pub index: Option<usize>,
 }
 
-/// Algorithms of `ioc once`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AlgorithmName {
-    /// Rank of every vertex
-    Pagerank,
-    /// Sum over the arcs into every vertex of weight times 1
-    Spmv,
-    /// Read and check only
-    Scan,
-}
-
-impl AlgorithmName {
-    /// The table's name in a job file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pagerank => "pagerank",
-            Self::Spmv => "spmv",
-            Self::Scan => "scan",
-        }
-    }
-}
-
 /// `ioc once`.
 #[derive(Debug, Args)]
 pub struct OnceArgs {
     /// What to compute
-    pub algorithm: AlgorithmName,
+    #[arg(value_parser = algorithms())]
+    pub algorithm: String,
     /// The edge list: text of two ids and maybe a weight a line, plain or gzip, or GridGraph's binary
     pub file: PathBuf,
-    /// Write vertex,value lines here; `-` is standard output, and then nothing else is written there
+    /// Write vertex,value lines to this file; `-` is standard output, and then nothing else is written there
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Save the job file that the run stands for here, where nothing may be yet
+    #[arg(long, value_name = "FILE")]
+    pub job: Option<PathBuf>,
     /// Memory that the run may hold
-    #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = size)]
     pub memory: String,
-    /// Format of the file: auto, snap, gridgraph or gridgraph-weighted
-    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    /// Format of the file
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = formats())]
     pub format: String,
     /// Iterations at most [default: 20 for pagerank, 500 with a tolerance; 1 for spmv and scan]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(u64).range(1..=1_000_000_000))]
     pub iterations: Option<u64>,
     /// Stop where the L1 residual of pagerank is at most this
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = positive)]
     pub tolerance: Option<f64>,
     /// Lines to leave out at the start of a text file
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = value_parser!(u64).range(..=i64::MAX as u64))]
     pub skip_lines: u64,
     /// The vertices are 0..N [default: the ids seen in a text, 0 to the largest id of a binary list]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1 << 48))]
     pub vertices: Option<u64>,
     /// Every line stands for both directions
     #[arg(long)]
@@ -192,6 +179,23 @@ pub struct OnceArgs {
     /// Say nothing but errors
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// What `ioc once` takes is checked here as job files are, so that an error names the option and not a key of the job.
+fn algorithms() -> PossibleValuesParser {
+    ALGORITHMS.map(|(name, help)| PossibleValue::new(name).help(help)).into()
+}
+
+fn formats() -> PossibleValuesParser {
+    FormatSpec::ALL.map(FormatSpec::name).into()
+}
+
+fn engines() -> PossibleValuesParser {
+    IoSpec::ALL.map(IoSpec::name).into()
+}
+
+fn size(text: &str) -> Result<String, String> {
+    parse_bytes(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// A tolerance, as a job file wants it.

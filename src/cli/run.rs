@@ -26,11 +26,11 @@ pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<u8, Problem> 
         (Some(plan), Some(index), None) => {
             let mut plan = JobPlan::load(plan).map_err(Problem::plan)?;
             plan.select(index).map_err(Problem::plan)?;
-            run_plans(&[plan], args, interrupt).map(|done| tell(&done, args))
+            run_plans(&[plan], args, as_is, interrupt).map(|done| tell(&done, args))
         }
         _ => {
             let batch = batch::load(&args.batch)?;
-            run_batch(&batch, args, interrupt).map(|done| tell(&done, args))
+            run_batch(&batch, args, as_is, interrupt).map(|done| tell(&done, args))
         }
     }
 }
@@ -53,17 +53,34 @@ pub(crate) struct Done {
     pub(crate) summary: String,
 }
 
+/// How an error of a run is put for the terminal.
+pub(crate) type Words = fn(&str) -> String;
+
+fn as_is(text: &str) -> String {
+    text.to_owned()
+}
+
 /// Runs a checked batch.
-pub(crate) fn run_batch(batch: &Batch, args: &RunArgs, interrupt: &Interrupt) -> Result<Done, Problem> {
+pub(crate) fn run_batch(
+    batch: &Batch,
+    args: &RunArgs,
+    words: Words,
+    interrupt: &Interrupt,
+) -> Result<Done, Problem> {
     let missing = batch.missing();
     if !missing.is_empty() {
         return Err(Problem::usage(missing.into_errors()));
     }
     let plans = batch::plan(batch, &args.batch, interrupt)?;
-    run_plans(&plans, args, interrupt)
+    run_plans(&plans, args, words, interrupt)
 }
 
-fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result<Done, Problem> {
+fn run_plans(
+    plans: &[JobPlan],
+    args: &RunArgs,
+    words: Words,
+    interrupt: &Interrupt,
+) -> Result<Done, Problem> {
     let quiet = args.batch.quiet;
     let options = Options {
         program: program()?,
@@ -77,6 +94,7 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
     let mut watch = Watch {
         total,
         quiet,
+        words,
         console: Console::new(quiet),
         number: 0,
         best: Vec::new(),
@@ -97,7 +115,7 @@ fn run_plans(plans: &[JobPlan], args: &RunArgs, interrupt: &Interrupt) -> Result
     }
     let mut summary = watch.best.concat();
     for report in &reports {
-        summary += &table::render(report.rows(), output::width());
+        summary += &words(&table::render(report.rows(), output::width()));
         let _ = writeln!(summary, "report: {}", shown(report.path()).display());
     }
     let code = if interrupt.raised() {
@@ -126,6 +144,7 @@ pub(crate) fn program() -> Result<PathBuf, Problem> {
 struct Watch {
     total: usize,
     quiet: bool,
+    words: Words,
     console: Console,
     number: usize,
     best: Vec<String>,
@@ -148,6 +167,7 @@ impl Watch {
 
 impl Observer for Watch {
     fn finished(&mut self, row: &Row, aftermath: &Aftermath) {
+        let row = &Row { error: row.error.as_deref().map(self.words), ..row.clone() };
         if row.status == Status::Failed {
             self.failed = true;
             if self.quiet {

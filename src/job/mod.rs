@@ -20,6 +20,7 @@ pub(crate) mod suggest;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tree;
+pub mod write;
 
 pub use batch::{Batch, Job, JobSource, LoadOptions, find_job_files, load_batch};
 pub use fault::{Fault, Faults, Severity};

@@ -128,7 +128,7 @@ const THREADS: Kind = Kind::Auto(&count(1, 1024));
 /// A scale of 40 with 2^20 edges per vertex is 2^60 edges: counts fit 64 bits.
 const MOST_EDGES_PER_VERTEX: u64 = 1 << 20;
 const MOST_VERTICES: u64 = 1 << 48;
-const ALGORITHMS: Kind = Kind::Later("use [algorithm.pagerank], [algorithm.spmv] or [algorithm.scan]");
+const OTHER_ALGORITHM: Kind = Kind::Later("use [algorithm.pagerank], [algorithm.spmv] or [algorithm.scan]");
 const NO_TABLE: Kind = Kind::Later("take the table out of the job");
 /// Sources and destinations of a chunk are relative to bases, in 32 bits.
 const WIDEST_WINDOW: u64 = 1 << 32;
@@ -204,9 +204,9 @@ pub static OPTIONS: &[OptionEntry] = &[
     ),
     option("algorithm.spmv.iterations", ITERATIONS, "1", "products computed from the same x"),
     option("algorithm.spmv.x", Kind::OneOrPath, "1", "1 everywhere, or a file of vertex,value lines"),
-    option("algorithm.bfs", ALGORITHMS, "", "breadth-first search"),
-    option("algorithm.wcc", ALGORITHMS, "", "weakly connected components"),
-    option("algorithm.sssp", ALGORITHMS, "", "shortest paths"),
+    option("algorithm.bfs", OTHER_ALGORITHM, "", "breadth-first search"),
+    option("algorithm.wcc", OTHER_ALGORITHM, "", "weakly connected components"),
+    option("algorithm.sssp", OTHER_ALGORITHM, "", "shortest paths"),
     option(
         "storage.devices",
         Kind::Paths,
@@ -308,8 +308,23 @@ pub static OPTIONS: &[OptionEntry] = &[
     option("cluster", NO_TABLE, "", "how the batch is submitted"),
 ];
 
-/// The algorithms of this version, each a table of options.
-pub const ALGORITHM_NAMES: [&str; 3] = ["scan", "pagerank", "spmv"];
+/// The algorithms of this version, each a table of options, and what they do.
+pub const ALGORITHMS: [(&str, &str); 3] = [
+    ("pagerank", "Rank of every vertex"),
+    ("spmv", "Sum over the arcs into every vertex of weight times 1"),
+    ("scan", "Read and check only"),
+];
+
+/// Their names.
+pub const ALGORITHM_NAMES: [&str; ALGORITHMS.len()] = {
+    let mut names = [""; ALGORITHMS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = ALGORITHMS[at].0;
+        at += 1;
+    }
+    names
+};
 
 /// Whether a dotted name is a table of options: `engine`, `algorithm.pagerank`, or the empty name of the whole.
 pub(crate) fn is_table(path: &str) -> bool {
