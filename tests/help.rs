@@ -238,6 +238,8 @@ fn of_probe() {
           --size <SIZE>  Bytes of the file that is written to each directory, and read [default: "256
                          MiB"]
           --quick        Fewer block sizes and depths, each measured once
+          --io <ENGINE>  Only by this engine (repeatable); by each where none is named [possible values:
+                         libaio, io_uring, psync]
           --data <DIR>   Where the result is kept for what is "auto" in the engine table [env:
                          IOC_DATA=] [default: data]
           --quiet        Say nothing but results and errors

@@ -269,6 +269,9 @@ pub struct ProbeArgs {
     /// Fewer block sizes and depths, each measured once
     #[arg(long)]
     pub quick: bool,
+    /// Only by this engine (repeatable); by each where none is named
+    #[arg(long = "io", value_name = "ENGINE", value_parser = engines())]
+    pub engines: Vec<String>,
     /// Where the result is kept for what is "auto" in the engine table
     #[arg(long, value_name = "DIR", env = "IOC_DATA", default_value = "data")]
     pub data: PathBuf,

@@ -58,8 +58,10 @@ fn measure(
     interrupt: &Interrupt,
 ) -> Result<Survey, BandwidthError> {
     let effort = if args.quick { Effort::quick() } else { Effort::full() };
+    let mut engines = IoSpec::ALL.to_vec();
+    engines.retain(|io| args.engines.is_empty() || args.engines.iter().any(|name| name == io.name()));
     if !args.quiet {
-        let (about, most) = effort.estimate(dirs.len(), &IoSpec::ALL);
+        let (about, most) = effort.estimate(dirs.len(), &engines);
         output::error(&format!(
             "writes {} to each directory, which leaves nothing behind, then reads for about {} (at most {})",
             format_bytes(size),
@@ -75,7 +77,6 @@ fn measure(
         ));
     }
     let scratch = Scratch::write(dirs, size, interrupt, &progress)?;
-    let mut engines = IoSpec::ALL.to_vec();
     engines.retain(|io| match scratch.offers(*io) {
         Ok(()) => true,
         Err(refusal) => {

@@ -62,8 +62,8 @@ struct Probed {
     advice: BTreeMap<String, Advice>,
 }
 
-/// Keeps what was found for these directories, one per device, in place of what was known of the same devices, and
-/// returns where. `None` where one of them lies nowhere that has a name.
+/// Keeps what was found for these directories, one per device, in place of what was known of the same devices and
+/// engines, and returns where. `None` where one of them lies nowhere that has a name.
 ///
 /// # Errors
 /// Where the file cannot be written.
@@ -75,9 +75,11 @@ pub fn save(
     let Some(devices) = places(directories) else { return Ok(None) };
     let path = data.join(FILE);
     let mut stored = load(data);
-    stored.probes.retain(|probed| probed.devices != devices);
-    let advice = advice.iter().map(|(io, advice)| (io.name().to_owned(), advice.clone())).collect();
-    stored.probes.push(Probed { devices, advice });
+    let same = stored.probes.iter().position(|probed| probed.devices == devices);
+    let mut probed =
+        same.map_or_else(|| Probed { devices, advice: BTreeMap::new() }, |same| stored.probes.remove(same));
+    probed.advice.extend(advice.iter().map(|(io, advice)| (io.name().to_owned(), advice.clone())));
+    stored.probes.push(probed);
     // Numbers and strings: nothing that JSON could not take.
     let text = serde_json::to_vec_pretty(&stored).unwrap_or_default();
     atomic_file::replace(&path, &text).map_err(ReportError::from)?;
@@ -163,6 +165,17 @@ mod tests {
         }
         let blocks = [1, 2, 3, 4].map(|n| find(data.path(), &here(n), IoSpec::Psync).unwrap().block);
         assert_eq!(blocks, [1 << 18, 1 << 18, 1 << 20, 1 << 21]);
+    }
+
+    #[test]
+    fn a_probe_of_one_engine_leaves_the_advice_for_the_others() {
+        let data = tempfile::tempdir().unwrap();
+        let probe = |io, block| save(data.path(), &here(1), &[(io, advice(block))]).unwrap();
+        probe(IoSpec::Psync, 1 << 16);
+        probe(IoSpec::Libaio, 1 << 18);
+        probe(IoSpec::Psync, 1 << 20);
+        let block = |io| find(data.path(), &here(1), io).map(|advice| advice.block);
+        assert_eq!((block(IoSpec::Psync), block(IoSpec::Libaio)), (Some(1 << 20), Some(1 << 18)));
     }
 
     #[test]
