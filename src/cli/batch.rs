@@ -109,6 +109,7 @@ impl Fingerprints<'_> {
     }
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, Problem> {
+/// A path that holds in whatever folder.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Problem> {
     std::path::absolute(path).map_err(|error| Problem::failed(format!("{}: {error}", path.display())))
 }

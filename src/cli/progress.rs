@@ -193,24 +193,19 @@ pub struct StatusLine<'a> {
     pub number: usize,
     /// Repetitions of the batch.
     pub total: usize,
-    /// What is known of it: before it ends, job, variant, algorithm and repetition.
+    /// What tells the run apart from others of the same variant and algorithm, maybe empty.
+    pub point: &'a str,
+    /// What came of it.
     pub row: &'a Row,
-}
-
-impl StatusLine<'_> {
-    /// The line up to the colon.
-    fn label(&self) -> String {
-        let row = self.row;
-        let names = [Some(row.job.as_str()), row.variant.as_deref(), row.algorithm.as_deref()];
-        let names: Vec<&str> = names.into_iter().flatten().collect();
-        format!("[{}/{}] {} {}", self.number, self.total, names.join(" "), repetition(row))
-    }
 }
 
 impl Display for StatusLine<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let row = self.row;
-        write!(f, "{}: ", self.label())?;
+        let names =
+            [Some(row.job.as_str()), row.variant.as_deref(), row.algorithm.as_deref(), Some(self.point)];
+        let names: Vec<&str> = names.into_iter().flatten().filter(|name| !name.is_empty()).collect();
+        write!(f, "[{}/{}] {} {}: ", self.number, self.total, names.join(" "), repetition(row))?;
         if row.status != Status::Ok {
             let error = row.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
             return write!(f, "{}{error}", row.status.as_str());
@@ -326,7 +321,12 @@ mod tests {
         assert_eq!(printed(Mode::Quiet, import), "");
         let row = row();
         assert_eq!(
-            printed(Mode::Quiet, |console| console.finished(&StatusLine { number: 1, total: 2, row: &row })),
+            printed(Mode::Quiet, |console| console.finished(&StatusLine {
+                number: 1,
+                total: 2,
+                point: "",
+                row: &row
+            })),
             ""
         );
     }
@@ -364,7 +364,7 @@ mod tests {
         let text = printed(Mode::Bars, |console| {
             let row = row();
             console.note("one.");
-            console.finished(&StatusLine { number: 1, total: 2, row: &row });
+            console.finished(&StatusLine { number: 1, total: 2, point: "", row: &row });
             import(console);
         });
         let starts: Vec<&str> = text.lines().map(|line| &line[..5]).collect();
@@ -373,9 +373,11 @@ mod tests {
 
     #[test]
     fn a_repetition_is_a_line() {
-        let line = |row: &Row| StatusLine { number: 3, total: 24, row }.to_string();
+        let line = |row: &Row| StatusLine { number: 3, total: 24, point: "", row }.to_string();
         let mut row = row();
         assert_eq!(line(&row), "[3/24] overlap ioc pagerank rep 2: 4.21 s, 812 MB/s");
+        let point = StatusLine { number: 3, total: 24, point: "engine.io_depth=8", row: &row }.to_string();
+        assert_eq!(point, "[3/24] overlap ioc pagerank engine.io_depth=8 rep 2: 4.21 s, 812 MB/s");
         row.phase = Phase::Warmup;
         row.variant = None;
         (row.runtime_s, row.read_mb_per_s) = (None, None);

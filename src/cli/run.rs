@@ -1,15 +1,18 @@
 //! `ioc run`: a batch of jobs, or one run or repetition of a frozen plan.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use super::args::RunArgs;
+use super::describe::points;
 use super::progress::{Console, StatusLine};
 use super::{Problem, batch, cores, end_with_parent, exit, output};
 use crate::cluster::local::{self, Observer, Options};
 use crate::interrupt::Interrupt;
 use crate::job::Batch;
+use crate::job::spec::RunSpec;
 use crate::progress::Progress;
 use crate::report::{AttemptId, JobReport, Phase, Row, Status, table, write_attempt};
 use crate::run::layout;
@@ -95,6 +98,7 @@ fn run_plans(
         total,
         quiet,
         words,
+        points: plans.iter().flat_map(points_of).collect(),
         console: Console::new(quiet),
         number: 0,
         best: Vec::new(),
@@ -140,11 +144,20 @@ pub(crate) fn program() -> Result<PathBuf, Problem> {
         .map_err(|error| Problem::failed(format!("cannot find the program itself: {error}")))
 }
 
+/// The job and the id of each run, and what tells it apart.
+fn points_of(plan: &JobPlan) -> Vec<((String, String), String)> {
+    let specs: Vec<&RunSpec> = plan.runs.iter().map(|run| &run.spec).collect();
+    let names = plan.runs.iter().map(|run| (plan.job.clone(), run.run_id.clone()));
+    names.zip(points(&specs)).collect()
+}
+
 /// Follows a batch for the terminal.
 struct Watch {
     total: usize,
     quiet: bool,
     words: Words,
+    /// What tells runs apart, by job and run.
+    points: HashMap<(String, String), String>,
     console: Console,
     number: usize,
     best: Vec<String>,
@@ -176,7 +189,8 @@ impl Observer for Watch {
         }
         aftermath.notes.iter().for_each(|note| self.note(note));
         self.number += 1;
-        self.console.finished(&StatusLine { number: self.number, total: self.total, row });
+        let point = self.points.get(&(row.job.clone(), row.run_id.clone())).map_or("", String::as_str);
+        self.console.finished(&StatusLine { number: self.number, total: self.total, point, row });
         let best = best_of(row, aftermath);
         if !aftermath.best.is_empty() && !self.best.contains(&best) {
             self.best.push(best);
@@ -217,7 +231,8 @@ fn repeat(
     let attempt = args.attempt.unwrap_or_else(|| report.next_attempt(&run.run_id, phase, rep));
     let id = AttemptId::new(run.run_id.clone(), phase, rep, attempt);
     let progress = child_console(args);
-    let around = Surroundings { interrupt, progress: &progress, cores: cores() as u32 };
+    let stage = format!("{} {}", name_of(&plan, index), table::number(phase, rep));
+    let around = Surroundings { interrupt, progress: &progress, stage: &stage, cores: cores() as u32 };
     let (mut row, aftermath) = repetition::execute(&plan, run, &id, around);
     fill_limit(&mut row, args.device_rate);
     contradict(&mut row, &report);
@@ -236,10 +251,22 @@ fn scan(args: &RunArgs, plan: &Path, index: usize, interrupt: &Interrupt) -> Res
     let plan = JobPlan::load(plan).map_err(Problem::plan)?;
     let run = plan.run(index).map_err(Problem::plan)?;
     let progress = child_console(args);
-    let around = Surroundings { interrupt, progress: &progress, cores: cores() as u32 };
+    let stage = format!("scan for {}", name_of(&plan, index));
+    let around = Surroundings { interrupt, progress: &progress, stage: &stage, cores: cores() as u32 };
     let aftermath = scan::scan(&plan, run, around);
     output::tell_parent(&aftermath);
     Ok(if aftermath.failure.is_none() { exit::OK } else { exit::FAILED })
+}
+
+/// A run of a plan, as its line of progress names it where there is one.
+fn name_of(plan: &JobPlan, index: usize) -> String {
+    if !std::io::stderr().is_terminal() {
+        return plan.job.clone();
+    }
+    let spec = &plan.runs[index].spec;
+    let point = points_of(plan).swap_remove(index).1;
+    let parts = [plan.job.as_str(), &spec.variant, spec.algorithm.name(), &point];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Bars on a terminal; elsewhere the parent's line per repetition is enough.

@@ -12,6 +12,7 @@ use crate::progress::{Progress, Unit};
 mod blocks;
 mod digest;
 mod error;
+mod estimate;
 mod file;
 mod fingerprint;
 mod format;
@@ -28,6 +29,7 @@ mod workers;
 mod tests;
 
 pub use error::{DatasetError, LineFault};
+pub use estimate::{Estimate, estimate};
 pub use fingerprint::{file_digest, fingerprint};
 
 use file::SourceFile;

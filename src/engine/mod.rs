@@ -382,6 +382,11 @@ impl Consumer for GridPass<'_> {
     }
 }
 
+/// Requests that a pass over a grid takes.
+pub fn requests(grid: &Grid, plan: &Plan) -> u64 {
+    Geometry::new(extents(grid), plan.block, plan.interleave as usize, plan.pins).requests()
+}
+
 /// Where each column lies on each device.
 fn extents(grid: &Grid) -> Vec<Vec<std::ops::Range<u64>>> {
     let stripes = grid.stripes();

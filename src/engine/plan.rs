@@ -118,6 +118,19 @@ impl Plan {
         Self { pins: budget.saturating_sub(self.memory(state)) / self.block, ..self }
     }
 
+    /// Bytes of blocks that stay, at most, of a grid that takes so many requests.
+    pub fn kept_bytes(&self, bytes: u64, requests: u64) -> u64 {
+        let share = u128::from(bytes) * u128::from(self.pins.min(requests)) / u128::from(requests.max(1));
+        share as u64
+    }
+
+    /// Bytes that so many passes over a grid of `bytes` in so many requests read: each block that stays once, the others
+    /// in every pass. About: blocks differ in size, and one that is still under way is read again.
+    pub fn read_bytes(&self, bytes: u64, requests: u64, passes: u64) -> u64 {
+        let again = bytes - self.kept_bytes(bytes, requests);
+        bytes.saturating_add(again.saturating_mul(passes.saturating_sub(1)))
+    }
+
     /// Bytes of the whole process for a run that keeps `state` bytes per-vertex data.
     pub fn memory(&self, state: u64) -> u64 {
         self.buffer_bytes().saturating_add(PROCESS_BYTES).saturating_add(state)
@@ -209,6 +222,16 @@ mod tests {
         spec.io_depth = Auto::Value(2);
         spec.io_threads = Auto::Value(1);
         assert_eq!(resolve(&spec, Some(&advice())), (64 << 10, 2, 1));
+    }
+
+    #[test]
+    fn blocks_that_stay_are_read_once_and_the_others_in_every_pass() {
+        let plan = Plan::resolve(&spec(ModelSpec::Ioc, IoSpec::Libaio), None, 1, 2, None).unwrap();
+        assert_eq!(plan.read_bytes(1000, 10, 5), 5000);
+        let some = Plan { pins: 4, ..plan };
+        assert_eq!((some.kept_bytes(1000, 10), some.read_bytes(1000, 10, 5)), (400, 1000 + 4 * 600));
+        let all = Plan { pins: 99, ..plan };
+        assert_eq!((all.read_bytes(1000, 10, 5), all.read_bytes(0, 0, 5)), (1000, 0));
     }
 
     #[test]

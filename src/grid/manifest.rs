@@ -25,9 +25,10 @@ impl Encoding {
     /// As jobs name it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Raw => "raw",
-            Self::Compact => "compact",
+            Self::Raw => EncodingSpec::Raw,
+            Self::Compact => EncodingSpec::Compact,
         }
+        .name()
     }
 }
 
@@ -54,9 +55,10 @@ impl Order {
     /// As jobs name it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Natural => "natural",
-            Self::Degree => "degree",
+            Self::Natural => VertexOrderSpec::Natural,
+            Self::Degree => VertexOrderSpec::Degree,
         }
+        .name()
     }
 }
 

@@ -34,12 +34,17 @@ pub enum Auto<T> {
 }
 
 impl<T: Copy> Auto<T> {
+    /// The user's value.
+    pub fn value(self) -> Option<T> {
+        match self {
+            Self::Auto => None,
+            Self::Value(value) => Some(value),
+        }
+    }
+
     /// The user's value, or what `choose` says.
     pub fn or_else(self, choose: impl FnOnce() -> T) -> T {
-        match self {
-            Self::Auto => choose(),
-            Self::Value(value) => value,
-        }
+        self.value().unwrap_or_else(choose)
     }
 }
 

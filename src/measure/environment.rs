@@ -52,6 +52,12 @@ impl Environment {
     }
 }
 
+/// Bytes of memory that a process may take now without others being swapped out; `None` where the system does not
+/// tell.
+pub fn memory_available() -> Option<u64> {
+    kib_line(&read("/proc/meminfo")?, "MemAvailable")
+}
+
 /// A cache that holds data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cache {

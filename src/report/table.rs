@@ -338,9 +338,14 @@ fn failures(text: &mut String, run: &Run<'_>, name: &str) {
 
 /// `rep 2`, `warm-up 1`.
 pub(crate) fn repetition(row: &Row) -> String {
-    match row.phase {
-        Phase::Warmup => format!("warm-up {}", row.rep),
-        Phase::Measured => format!("rep {}", row.rep),
+    number(row.phase, row.rep)
+}
+
+/// The same of a repetition that has no row yet.
+pub(crate) fn number(phase: Phase, rep: u32) -> String {
+    match phase {
+        Phase::Warmup => format!("warm-up {rep}"),
+        Phase::Measured => format!("rep {rep}"),
     }
 }
 

@@ -15,11 +15,11 @@ use crate::algorithm::verify::verify;
 use crate::algorithm::{self, Outcome, Verdict};
 use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
-use crate::engine::{Engine, Setup};
+use crate::engine::{self, Engine, Setup};
 use crate::grid::Grid;
 use crate::interrupt::Interrupt;
 use crate::io::Shaper;
-use crate::job::spec::{Auto, CacheSpec, VerifySpec};
+use crate::job::spec::{CacheSpec, VerifySpec};
 use crate::progress::{Progress, Unit};
 use crate::report::{AttemptId, Phase, Row, Status, ValuesWriter, values_path};
 use crate::storage::device::DeviceFiles;
@@ -47,6 +47,8 @@ pub struct Surroundings<'a> {
     pub interrupt: &'a Interrupt,
     /// Told of bytes read.
     pub progress: &'a dyn Progress,
+    /// What reading is called there: `overlap ioc pagerank rep 2`.
+    pub stage: &'a str,
     /// Cores of the machine.
     pub cores: u32,
 }
@@ -111,10 +113,7 @@ fn attempt(
 /// The engine's parameters on this machine, refused where the budget is too small for them.
 fn resolve(job: &JobPlan, run: &PlannedRun, grid: &Grid, cores: u32) -> Result<Plan, RunError> {
     let spec = &run.spec;
-    let interleave = match spec.grid.interleave {
-        Auto::Auto => None,
-        Auto::Value(columns) => Some(columns),
-    };
+    let interleave = spec.grid.interleave.value();
     let advice = layout::advice(&job.data, spec);
     let plan = Plan::resolve(&spec.engine, interleave, grid.manifest.ssds, cores, advice.as_ref())?;
     let manifest = &grid.manifest;
@@ -162,8 +161,8 @@ fn measure(
     };
     let engine = Engine::prepare(setup)?;
     row.setup_s = Some(started.elapsed().into());
-    let bytes = grid.total_bytes().saturating_mul(passes);
-    around.progress.begin(&format!("{} {}", run.spec.job, run.spec.variant), Some(bytes), Unit::Bytes);
+    let bytes = plan.read_bytes(grid.total_bytes(), engine::requests(grid, &plan), passes);
+    around.progress.begin(around.stage, Some(bytes), Unit::Bytes);
     let account = engine.run(algorithm.as_algorithm());
     around.progress.end();
     fill_usage(row);
