@@ -160,6 +160,17 @@ fn wrong_command_lines() {
 
     For more information, try '--help'.
     ");
+    // Less memory than the buffer.
+    assert_snapshot!(refused(&["once", "pagerank", "triangle.txt", "--memory", "32 MiB"]), @r#"
+    error: --memory ("32 MiB") is all taken by `engine.buffer` ("64 MiB", the default)
+     --> once-pagerank-triangle:7:10
+      |
+    7 | memory = "32 MiB"
+      |          ^^^^^^^^
+      = help: raise the memory or lower the buffer by --set engine.buffer=SIZE: vertex state needs room too
+
+    1 fault
+    "#);
     // A size without a known unit.
     assert_snapshot!(refused(&["build", "jobs/job.toml", "--memory", "3 bananas"]), @r#"error: --memory: "3 bananas" is not a size: the unit `bananas` is unknown (known: B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB, PB); write for example "64 MiB""#);
     // The values of a scan.

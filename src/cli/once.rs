@@ -216,7 +216,7 @@ fn deliver(batch: &Batch, report: &JobReport, out: &Path, to: &Path) -> Result<(
 }
 
 /// What messages say of the keys of a job, and how `ioc once` is told the same.
-const FLAGS: [(&str, &str); 14] = [
+const FLAGS: [(&str, &str); 16] = [
     ("set format = ", "give --format "),
     ("use format = ", "use --format "),
     ("correct `format`", "correct --format"),
@@ -230,6 +230,8 @@ const FLAGS: [(&str, &str); 14] = [
     ("engine.memory is ", "--memory is "),
     ("raise engine.memory", "raise --memory"),
     ("`engine.memory`", "--memory"),
+    ("lower the buffer:", "lower the buffer by --set engine.buffer=SIZE:"),
+    ("make engine.buffer smaller", "make the buffer smaller by --set engine.buffer=SIZE"),
     ("; --resume runs it again", ""),
 ];
 
