@@ -511,7 +511,7 @@ fn texts_that_are_no_edge_lists() {
     // NaN.
     assert_snapshot!(once(3, "e.txt", "1 2 0.5\n2 3 nan\n", &[]), @"error: once-spmv-e spmv: [project]/e.txt: line 2: weight is not a finite number: found 'nan'; correct it, or ignore all weights by --set dataset.weights=none");
     // An id out of range.
-    assert_snapshot!(once(3, "e.txt", "1 2\n2 3\n3 4\n", &["--vertices", "4"]), @"error: once-spmv-e spmv: [project]/e.txt: edge on line 3 has vertex 4, but the command line says 4 vertices (ids 0..4); leave --vertices away to take the ids seen");
+    assert_snapshot!(once(3, "e.txt", "1 2\n2 3\n3 4\n", &["--vertices", "4"]), @"error: once-spmv-e spmv: [project]/e.txt: edge on line 3 has vertex 4, but the job says 4 vertices (ids 0..4); leave --vertices away to take the ids seen");
     // Nothing left.
     assert_snapshot!(once(3, "e.txt", "1 2\n", &["--skip-lines", "9"]), @"error: once-spmv-e spmv: [project]/e.txt has only 1 line, but --skip-lines is 9; lower it");
     // Other edges than promised.
@@ -557,7 +557,7 @@ fn binary_files_that_are_no_edge_lists() {
     // Cut within an edge.
     assert_snapshot!(once(3, "e.bin", &edges[..21], &[]), @r#"error: once-spmv-e spmv: [project]/e.bin: size is no multiple of 8 bytes: it has 21 bytes, and an edge of format "gridgraph" takes 8; correct --format, or fetch the file again if it was cut short"#);
     // An id out of range.
-    assert_snapshot!(once(3, "e.bin", &edges, &["--vertices", "4"]), @"error: once-spmv-e spmv: [project]/e.bin: edge 2 (byte offset 16) has vertex 4, but the command line says 4 vertices (ids 0..4); leave --vertices away to take 0 up to the largest id");
+    assert_snapshot!(once(3, "e.bin", &edges, &["--vertices", "4"]), @"error: once-spmv-e spmv: [project]/e.bin: edge 2 (byte offset 16) has vertex 4, but the job says 4 vertices (ids 0..4); leave --vertices away to take 0 up to the largest id");
     // Lines of a file that has none.
     assert_snapshot!(once(3, "e.bin", &edges, &["--skip-lines", "1"]), @"error: once-spmv-e spmv: [project]/e.bin is a binary edge list and has no lines; leave --skip-lines away");
     // A weight that is no number.

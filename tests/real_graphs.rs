@@ -279,7 +279,7 @@ fn a_stray_first_line_is_refused_with_its_place_and_skipped_on_request() {
     let said = project.ioc(&["once", "pagerank", &file, "--quiet"]);
     assert_eq!(said.code, 3);
     let place = format!("{file}: line 1: expected an integer id");
-    assert!(said.stderr.contains(&place) && said.stderr.contains("skip_lines = 1"), "{}", said.stderr);
+    assert!(said.stderr.contains(&place) && said.stderr.contains("--skip-lines 1"), "{}", said.stderr);
     assert!(said.stdout.is_empty() && project.files("data").iter().all(|file| !file.contains("manifest")));
     project.good(&["once", "pagerank", &file, "--skip-lines", "1", "--quiet", "-o", "ranks.csv"]);
     assert_eq!(values(&project.read("ranks.csv")).len(), 5242);

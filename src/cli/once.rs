@@ -216,14 +216,13 @@ fn deliver(batch: &Batch, report: &JobReport, out: &Path, to: &Path) -> Result<(
 }
 
 /// What messages say of the keys of a job, and how `ioc once` is told the same.
-const FLAGS: [(&str, &str); 16] = [
+const FLAGS: [(&str, &str); 15] = [
     ("set format = ", "give --format "),
     ("use format = ", "use --format "),
     ("correct `format`", "correct --format"),
     ("use skip_lines = ", "use --skip-lines "),
     ("the data set says skip_lines = ", "--skip-lines is "),
     ("remove `skip_lines` from the data set", "leave --skip-lines away"),
-    ("the job says ", "the command line says "),
     ("the data set says ", "the command line says "),
     ("leave `vertices` away", "leave --vertices away"),
     ("by weights = \"none\"", "by --set dataset.weights=none"),
