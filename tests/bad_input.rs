@@ -511,7 +511,7 @@ fn texts_that_are_no_edge_lists() {
     // NaN.
     assert_snapshot!(once(3, "e.txt", "1 2 0.5\n2 3 nan\n", &[]), @"error: once-spmv-e spmv: [project]/e.txt: line 2: weight is not a finite number: found 'nan'; correct it, or ignore all weights by --set dataset.weights=none");
     // An id out of range.
-    assert_snapshot!(once(3, "e.txt", "1 2\n2 3\n3 4\n", &["--vertices", "4"]), @"error: once-spmv-e spmv: [project]/e.txt: edge on line 3 has vertex 4, but the job says 4 vertices (ids 0..4); leave --vertices away to take the ids seen");
+    assert_snapshot!(once(3, "e.txt", "1 2\n2 3\n3 4\n", &["--vertices", "4"]), @"error: once-spmv-e spmv: [project]/e.txt: edge on line 3 has vertex 4, but the command line says 4 vertices (ids 0..4); leave --vertices away to take the ids seen");
     // Nothing left.
     assert_snapshot!(once(3, "e.txt", "1 2\n", &["--skip-lines", "9"]), @"error: once-spmv-e spmv: [project]/e.txt has only 1 line, but --skip-lines is 9; lower it");
     // Other edges than promised.
