@@ -64,7 +64,7 @@ pub(crate) struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins `path`; missing folders are made. Where `path` is a link, the file it leads to will be replaced, not the
+    /// Begins `path`; missing folders are made. Where `path` is a link to a file, that will be replaced, not the
     /// link; what is no regular file (a renamed file over `/dev/null` would break the machine) is refused.
     pub(crate) fn create(path: &Path) -> Result<Self, FileError> {
         if is_special(path) {

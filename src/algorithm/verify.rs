@@ -4,6 +4,7 @@
 
 use super::verdict::{Verdict, compare};
 use super::{Outcome, SetupError, pagerank, spmv};
+use crate::engine::plan::PROCESS_BYTES;
 use crate::grid::Grid;
 use crate::grid::manifest::Order;
 use crate::interrupt::Interrupt;
@@ -25,8 +26,11 @@ pub fn verify(
 ) -> Result<Verdict, SetupError> {
     // A recomputation is by dense index: the way to it, and degrees in both numberings.
     let order = if grid.manifest.order == Order::Natural { 0 } else { 8 };
+    // Beside the values themselves.
+    let order = order + size_of::<f64>() as u64;
     let fits = |bytes_per_vertex: u64| {
-        grid.manifest.edges < FULL_BELOW && grid.manifest.vertices * (bytes_per_vertex + order) <= memory
+        let bytes = grid.manifest.vertices.saturating_mul(bytes_per_vertex + order);
+        grid.manifest.edges < FULL_BELOW && bytes.saturating_add(PROCESS_BYTES) <= memory
     };
     match (spec, &outcome.values) {
         (AlgorithmSpec::Scan(_), _) => Ok(same_checksum(grid.manifest.dataset_checksum, outcome.checksum)),
@@ -40,7 +44,9 @@ pub fn verify(
             let reference = spmv::Reference::new(spec, grid, interrupt)?;
             Ok(reference.compare(y, outcome.quantum.unwrap_or_default()))
         }
-        (AlgorithmSpec::Spmv(spec), Some(y)) => spmv::invariants(spec, grid, y, interrupt),
+        (AlgorithmSpec::Spmv(spec), Some(y)) => {
+            spmv::invariants(spec, grid, y, outcome.quantum.unwrap_or_default(), interrupt)
+        }
         (_, None) => Ok(Verdict::Failed("the run left no values".to_owned())),
     }
 }

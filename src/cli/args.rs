@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, value_parser};
 
+use crate::job::limits::MOST_BYTES;
 use crate::job::options::ALGORITHMS;
 use crate::job::spec::{FormatSpec, IoSpec};
-use crate::units::parse_bytes;
+use crate::units::{format_bytes, parse_bytes};
 
 const AFTER_HELP: &str = "\
 To begin: `ioc run` runs a small experiment of its own; `ioc once pagerank FILE -o ranks.csv` ranks a graph.
@@ -122,8 +123,8 @@ pub struct BuildArgs {
     #[command(flatten)]
     pub batch: BatchArgs,
     /// Memory that an import may hold, instead of each run's engine.memory
-    #[arg(long, value_name = "SIZE")]
-    pub memory: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub memory: Option<u64>,
     /// The layout of one run of a frozen plan
     #[arg(long, value_name = "FILE", requires = "index", hide = true)]
     pub plan: Option<PathBuf>,
@@ -196,6 +197,16 @@ fn engines() -> PossibleValuesParser {
 
 fn size(text: &str) -> Result<String, String> {
     parse_bytes(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// A size in bytes, in the range of a job file's.
+fn bytes(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    if (1..=MOST_BYTES).contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err(format!("expected a size from 1 B to {}", format_bytes(MOST_BYTES)))
+    }
 }
 
 /// A tolerance, as a job file wants it.

@@ -15,19 +15,13 @@ use crate::run::error::{Failure, INTERRUPTED, RunError};
 use crate::run::layout;
 use crate::run::plan::JobPlan;
 use crate::run::repetition::Aftermath;
-use crate::units::parse_bytes;
 
 /// Builds what the arguments name.
 pub(crate) fn build(args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
     if let (Some(plan), Some(index)) = (&args.plan, args.index) {
         return import(args, plan, index, interrupt);
     }
-    let mut batch = batch::load(&args.batch)?;
-    if let Some(memory) = &args.memory {
-        let memory =
-            parse_bytes(memory).map_err(|error| Problem::usage(format!("error: --memory: {error}")))?;
-        batch.jobs.iter_mut().flat_map(|job| &mut job.runs).for_each(|run| run.engine.memory = memory);
-    }
+    let batch = batch::load(&args.batch)?;
     let missing = batch.missing();
     if !missing.is_empty() {
         return Err(Problem::usage(missing.into_errors()));
@@ -41,8 +35,15 @@ pub(crate) fn build_batch(batch: &Batch, args: &BuildArgs, interrupt: &Interrupt
     let plans = batch::plan(batch, &args.batch, interrupt)?;
     // It writes plans too, where a batch that runs has its own.
     let _locks = lock(&plans)?;
-    let options =
-        Options { program: program()?, resume: true, fail_fast: false, scan: false, quiet, interrupt };
+    let options = Options {
+        program: program()?,
+        resume: true,
+        fail_fast: false,
+        scan: false,
+        quiet,
+        memory: args.memory,
+        interrupt,
+    };
     let mut done = HashSet::new();
     let mut code = exit::OK;
     for plan in &plans {
@@ -69,7 +70,7 @@ fn import(args: &BuildArgs, plan: &Path, index: usize, interrupt: &Interrupt) ->
     let run = plan.run(index).map_err(Problem::plan)?;
     let progress = Console::new(args.batch.quiet);
     let context = Context { threads: super::cores(), interrupt, progress: &progress };
-    let built = layout::build(&plan.data, run, run.spec.engine.memory, context);
+    let built = layout::build(&plan.data, run, args.memory.unwrap_or(run.spec.engine.memory), context);
     let failure = built.err();
     let code = match &failure {
         None => exit::OK,

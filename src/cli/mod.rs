@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 use rustix::process::{Signal, set_parent_process_death_signal};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::interrupt::Interrupt;
@@ -95,14 +95,14 @@ fn dispatch(cli: Cli, interrupt: &Interrupt) -> Result<u8, Problem> {
     }
 }
 
-/// Ctrl-C and SIGTERM raise the interrupt; work in progress sees it and puts its things in order. The second of them
+/// Ctrl-C, SIGTERM and the end of the terminal raise the interrupt; work in progress sees it and puts its things in order. The second of them
 /// ends the process at once: what does not look at the flag (a read from a device that does not answer) must not make
 /// it immune. A child gets each from the terminal and from its parent, so that a second one says nothing there; it ends
 /// with its parent. A file that outgrows the user's limit (`ulimit -f`) fails the write, which is told and cleaned up
 /// after, instead of ending the process.
 fn watch_signals(child: bool) -> std::io::Result<Interrupt> {
     let interrupt = Interrupt::new();
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         if !child {
             // Handlers run in the order of their registration: this one sees what the signal before left.
             flag::register_conditional_shutdown(signal, exit::INTERRUPTED.into(), interrupt.flag())?;

@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::job::Batch;
 use crate::job::spec::RunSpec;
 use crate::progress::Progress;
-use crate::report::{AttemptId, JobReport, Phase, Row, Status, table, write_attempt};
+use crate::report::{AttemptId, Digest, JobReport, Phase, Row, Status, table, write_attempt};
 use crate::run::layout;
 use crate::run::lock::JobLock;
 use crate::run::plan::{JobPlan, PlannedRun};
@@ -94,6 +94,7 @@ fn run_plans(
         fail_fast: args.fail_fast,
         scan: !args.no_scan,
         quiet,
+        memory: None,
         interrupt,
     };
     let total = plans.iter().map(|plan| plan.repetitions().len()).sum();
@@ -113,7 +114,10 @@ fn run_plans(
         let report = local::run(plan, &options, &mut watch).map_err(Problem::failed)?;
         if !interrupt.raised() {
             for run in layout::to_drop(plans, number, |run| is_done(&report, run)) {
-                layout::remove(&plan.data, run).map_err(Problem::failed)?;
+                // What stays takes room, and nothing else; the results are what the batch is for.
+                if let Err(error) = layout::remove(&plan.data, run) {
+                    watch.console.note(&error.to_string());
+                }
             }
         }
         reports.push(report);
@@ -246,10 +250,16 @@ fn repeat(
     let id = AttemptId::new(run.run_id.clone(), phase, rep, attempt);
     let progress = child_console(args);
     let stage = format!("{} {}", name_of(&plan, index), table::number(phase, rep));
-    let around = Surroundings { interrupt, progress: &progress, stage: &stage, cores: cores() as u32 };
+    let earlier = earlier(&run.run_id, &report);
+    let around = Surroundings {
+        interrupt,
+        progress: &progress,
+        stage: &stage,
+        cores: cores() as u32,
+        earlier: earlier.as_ref(),
+    };
     let (mut row, aftermath) = repetition::execute(&plan, run, &id, around);
     fill_limit(&mut row, args.device_rate);
-    contradict(&mut row, &report);
     write_attempt(&plan.out, &plan.report, &row).map_err(Problem::failed)?;
     output::tell_parent(&aftermath);
     Ok(match row.status {
@@ -266,7 +276,8 @@ fn scan(args: &RunArgs, plan: &Path, index: usize, interrupt: &Interrupt) -> Res
     let run = plan.run(index).map_err(Problem::plan)?;
     let progress = child_console(args);
     let stage = format!("scan for {}", name_of(&plan, index));
-    let around = Surroundings { interrupt, progress: &progress, stage: &stage, cores: cores() as u32 };
+    let around =
+        Surroundings { interrupt, progress: &progress, stage: &stage, cores: cores() as u32, earlier: None };
     let aftermath = scan::scan(&plan, run, around);
     output::tell_parent(&aftermath);
     Ok(if aftermath.failure.is_none() { exit::OK } else { exit::FAILED })
@@ -288,24 +299,8 @@ fn child_console(args: &RunArgs) -> Console {
     Console::new(args.batch.quiet || !std::io::stderr().is_terminal())
 }
 
-/// Repetitions of one run have one result: one that has another is wrong, or the earlier one was.
-fn contradict(row: &mut Row, report: &JobReport) {
-    let comparable = |other: &&Row| {
-        other.run_id == row.run_id && other.status == Status::Ok && other.result_checksum.is_some()
-    };
-    let Some(other) = report.rows().find(comparable) else { return };
-    if row.status != Status::Ok || row.result_checksum == other.result_checksum {
-        return;
-    }
-    let shown = |row: &Row| row.result_checksum.map(|digest| digest.to_string()).unwrap_or_default();
-    row.error = Some(format!(
-        "the result has the checksum {}, but that of {} of the same run has {}, and they must not differ; check \
-         the machine's memory, and report it as a defect of ioc",
-        shown(row),
-        table::repetition(other),
-        shown(other),
-    ));
-    row.error_class = Some("verify".to_owned());
-    row.status = Status::Failed;
-    row.verified = Some(false);
+/// What an earlier repetition of a run came to, and which that is.
+fn earlier(run_id: &str, report: &JobReport) -> Option<(Digest, String)> {
+    let done = |row: &&Row| row.run_id == run_id && row.status == Status::Ok;
+    report.rows().filter(done).find_map(|row| Some((row.result_checksum?, table::repetition(row))))
 }

@@ -60,6 +60,8 @@ pub struct Options<'a> {
     pub scan: bool,
     /// Passed on to the children.
     pub quiet: bool,
+    /// What an import may hold, where that is not what its run may.
+    pub memory: Option<u64>,
     /// Polled, and passed on.
     pub interrupt: &'a Interrupt,
 }
@@ -77,7 +79,11 @@ pub fn run(
     let order = plan.order();
     let open = if options.resume { JobReport::open } else { JobReport::begin_fresh };
     let mut report = open(&plan.out, &plan.report, &order)?;
-    let file = plan.save()?;
+    // A task of an array has its plan already, and shares the folder with tasks that may have another one.
+    let file = match plan.selected() {
+        Some(_) => plan.path(),
+        None => plan.save()?,
+    };
     let mut session = Session { plan, file: &file, options, unbuilt: HashMap::new(), rates: HashMap::new() };
     for repetition in plan.repetitions() {
         report.take_notes().iter().for_each(|note| observer.note(note));
@@ -214,6 +220,9 @@ pub fn build(
     }
     let mut command = Command::new(&options.program);
     command.arg("build");
+    if let Some(memory) = options.memory {
+        command.arg("--memory").arg(format!("{memory} B"));
+    }
     let (ended, aftermath) = execute(command, run, file, None, options)?;
     Ok(match (ended, aftermath.failure) {
         (Ended::Exited(0), _) => Ok(()),

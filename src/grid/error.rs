@@ -217,6 +217,12 @@ pub enum GridError {
         /// The data set.
         dataset: String,
     },
+    /// A run of another process reads the grid that is to be removed.
+    #[error("{} is read by a run of another process and stays; try again when that has ended", dir.display())]
+    InUse {
+        /// The grid's folder.
+        dir: PathBuf,
+    },
 }
 
 impl GridError {

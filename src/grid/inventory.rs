@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::GridError;
 use super::files::{self, is_missing};
-use super::lock::{LOCK_FILE, Lock};
+use super::lock::{self, LOCK_FILE, Lock};
 use super::open::{Grid, read_manifest};
 use super::orphans::{self, Orphans};
 use super::paths::{
@@ -129,6 +129,7 @@ pub fn gc(data: &Path, devices: &[PathBuf], keep: impl Fn(&Layout) -> bool) -> R
 /// removal that is cut short leaves no grid. Outside the data directory only files of edges are removed, and
 /// folders that are empty then.
 pub(super) fn erase(dir: &Path, more: &[PathBuf]) -> Result<u64, GridError> {
+    let _unused = lock::unused(dir)?;
     let freed = size(dir)?;
     let manifest = dir.join(MANIFEST);
     match std::fs::remove_file(&manifest) {

@@ -1,4 +1,4 @@
-//! One import of a data set at a time, over processes.
+//! One import of a data set at a time, over processes, and no removal of a grid that a run reads.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,6 +10,9 @@ use super::error::GridError;
 
 /// Name of the lock file in a data set's folder; no layout key begins with a dot.
 pub(super) const LOCK_FILE: &str = ".lock";
+
+/// Name of the lock file in a grid's folder: shared by those who read it, exclusive for its removal.
+const IN_USE: &str = ".in-use";
 
 /// How often a waiting process looks again: `flock` itself would not notice an interrupt.
 const POLL: Duration = Duration::from_millis(100);
@@ -44,5 +47,28 @@ impl Lock {
             }
             std::thread::sleep(POLL);
         }
+    }
+}
+
+/// Keeps a grid from being removed, until dropped.
+#[derive(Debug)]
+pub struct InUse {
+    _file: FileLock,
+}
+
+/// Keeps the grid of a folder from being removed. `None` where that is not possible (the folder may not be written to, or
+/// its removal has begun: what is missing then is found missing).
+pub(super) fn hold(dir: &Path) -> Option<InUse> {
+    let file = FileLock::try_acquire(&dir.join(IN_USE), Sharing::Shared).ok().flatten();
+    file.map(|file| InUse { _file: file })
+}
+
+/// Keeps the grid of a folder from being used, until dropped; an error where somebody does.
+pub(super) fn unused(dir: &Path) -> Result<Option<InUse>, GridError> {
+    match FileLock::try_acquire(&dir.join(IN_USE), Sharing::Exclusive) {
+        Ok(Some(file)) => Ok(Some(InUse { _file: file })),
+        Ok(None) => Err(GridError::InUse { dir: dir.to_owned() }),
+        // No folder, no locks: nobody can hold it.
+        Err(_) => Ok(None),
     }
 }

@@ -12,6 +12,7 @@ use super::block::Expectation;
 use super::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC};
 use super::error::GridError;
 use super::files::{NumberReader, is_missing};
+use super::lock::{self, InUse};
 use super::manifest::Manifest;
 use super::paths::{GridPaths, LayoutRequest, device_of, unmounted_device};
 
@@ -127,6 +128,11 @@ impl Grid {
             degrees.push(u32::from_le_bytes(degree?));
         }
         Ok(degrees)
+    }
+
+    /// Keeps other processes from removing the grid while the result lives, where that is possible.
+    pub fn hold(&self) -> Option<InUse> {
+        lock::hold(&self.paths.dir)
     }
 
     /// Original ids of all vertices, in ascending order.

@@ -66,7 +66,8 @@ fn algorithm(spec: &RunSpec) -> Result<(), OutOfRange> {
     }
 }
 
-fn auto(option: &'static str, value: Auto<impl Into<u64>>) -> Result<(), OutOfRange> {
+/// Whether an option that may be `auto` may have this value.
+pub(crate) fn auto(option: &'static str, value: Auto<impl Into<u64>>) -> Result<(), OutOfRange> {
     match value {
         Auto::Auto => Ok(()),
         Auto::Value(value) => count(option, value.into()),

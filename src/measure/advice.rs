@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::disk;
 use crate::atomic_file;
-use crate::job::spec::IoSpec;
+use crate::job::limits;
+use crate::job::spec::{Auto, IoSpec};
 use crate::report::ReportError;
 
 /// The file's name in the data directory.
@@ -115,8 +116,13 @@ fn contains(all: &[String], some: &[String]) -> bool {
 fn load(data: &Path) -> Stored {
     let text = std::fs::read(data.join(FILE)).ok();
     let stored = text.and_then(|text| serde_json::from_slice::<Stored>(&text).ok());
-    let usable =
-        |advice: &Advice| advice.block.is_power_of_two() && advice.depth > 0 && advice.io_threads > 0;
+    let block = |block| limits::auto("engine.block_size", Auto::Value(block)).is_ok();
+    let depth = |depth| limits::auto("engine.io_depth", Auto::Value(depth)).is_ok();
+    let threads = |threads| limits::auto("engine.io_threads", Auto::Value(threads)).is_ok();
+    let usable = |advice: &Advice| {
+        let depths = advice.depths.iter().all(|&(_, outstanding)| depth(outstanding));
+        block(advice.block) && depth(advice.depth) && depths && threads(advice.io_threads)
+    };
     let mut stored = stored
         .filter(|stored| stored.version == VERSION)
         .unwrap_or(Stored { version: VERSION, probes: Vec::new() });
@@ -134,6 +140,25 @@ mod tests {
 
     fn here(times: usize) -> Vec<PathBuf> {
         vec![PathBuf::from("/proc"); times]
+    }
+
+    #[test]
+    fn advice_that_no_job_could_give_is_not_followed() {
+        let data = tempfile::tempdir().unwrap();
+        let kept = |change: &dyn Fn(&mut Advice)| {
+            let mut advice = advice(1 << 20);
+            change(&mut advice);
+            let probed = Probed { devices: vec!["d".into()], advice: BTreeMap::from([("libaio".into(), advice)]) };
+            let stored = Stored { version: VERSION, probes: vec![probed] };
+            std::fs::write(data.path().join(FILE), serde_json::to_vec(&stored).unwrap()).unwrap();
+            load(data.path()).probes.len()
+        };
+        assert_eq!(kept(&|_| {}), 1);
+        assert_eq!(kept(&|advice| advice.block = 2048), 0);
+        assert_eq!(kept(&|advice| advice.block = 1 << 60), 0);
+        assert_eq!(kept(&|advice| advice.depth = 0), 0);
+        assert_eq!(kept(&|advice| advice.io_threads = 1 << 30), 0);
+        assert_eq!(kept(&|advice| advice.depths[0].1 = u32::MAX), 0);
     }
 
     #[test]

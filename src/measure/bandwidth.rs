@@ -219,6 +219,7 @@ impl<'a> Reader<'a> {
                 _ => Some(Window::start(now)),
             };
             if interrupt.raised() {
+                self.settle(completions)?;
                 return Err(BandwidthError::Interrupted);
             }
             let enough = window.is_some_and(|window| window.bytes >= self.outstanding);

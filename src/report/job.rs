@@ -3,8 +3,10 @@
 //! rebuild the table at any time, and a kill at any instant leaves the last table or the next, never a part.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,9 @@ use crate::atomic_file;
 /// How long to wait for another process that rebuilds the same table: rebuilding takes milliseconds, so one that
 /// takes longer hangs, and the table is then written without it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// In a report's folder while its attempts move to the folder that it names.
+const MOVING: &str = ".moving";
 
 /// The attempts of a job and the table made of them.
 #[derive(Debug)]
@@ -62,6 +67,7 @@ impl JobReport {
         if let Some(above) = this.table.parent() {
             atomic_file::remove_stale(above);
         }
+        this.end_move()?;
         this.refresh()?;
         Ok(this)
     }
@@ -70,10 +76,7 @@ impl JobReport {
     /// the table holds its header alone. There is a table at any instant, and nothing is ever written over.
     pub fn begin_fresh(out: &Path, report: &Path, order: &[String]) -> Result<Self, ReportError> {
         let mut this = Self::open(out, report, order)?;
-        let earlier: Vec<String> = names(&this.folder)?
-            .into_iter()
-            .filter(|name| AttemptId::from_file_name(name).is_some() || attempts::is_values_name(name))
-            .collect();
+        let earlier = movable(&this.folder)?;
         // What was wrong with attempts that now leave is nobody's concern any more.
         this.notes.clear();
         if !earlier.is_empty() || has_rows(&this.table)? {
@@ -178,6 +181,8 @@ impl JobReport {
 
     fn move_to_old(&self, earlier: &[String]) -> Result<PathBuf, ReportError> {
         let old = new_folder(&self.folder.join(OLD_ATTEMPTS))?;
+        let moving = self.folder.join(MOVING);
+        atomic_file::replace(&moving, old.as_os_str().as_encoded_bytes())?;
         // A copy, because the table must not be missing for an instant; `write` then empties it.
         match fs::read(&self.table) {
             Ok(text) => {
@@ -187,13 +192,31 @@ impl JobReport {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(ReportError::io("read", &self.table)(error)),
         }
-        for name in earlier {
+        self.move_all(earlier, &old)?;
+        fs::remove_file(&moving).map_err(ReportError::io("remove", &moving))?;
+        Ok(old)
+    }
+
+    /// Ends a move that was cut short: nothing was added since, because a move is the first thing that a fresh start does.
+    fn end_move(&self) -> Result<(), ReportError> {
+        let moving = self.folder.join(MOVING);
+        let old = match fs::read(&moving) {
+            Ok(old) => PathBuf::from(OsStr::from_bytes(&old)),
+            Err(error) if is_absent(&error) => return Ok(()),
+            Err(error) => return Err(ReportError::io("read", &moving)(error)),
+        };
+        fs::create_dir_all(&old).map_err(ReportError::io("create the directory", &old))?;
+        self.move_all(&movable(&self.folder)?, &old)?;
+        fs::remove_file(&moving).map_err(ReportError::io("remove", &moving))
+    }
+
+    fn move_all(&self, names: &[String], old: &Path) -> Result<(), ReportError> {
+        for name in names {
             let from = self.folder.join(name);
             fs::rename(&from, old.join(name)).map_err(ReportError::io("move", &from))?;
         }
-        atomic_file::sync_folder(&old)?;
-        atomic_file::sync_folder(&self.folder)?;
-        Ok(old)
+        atomic_file::sync_folder(old)?;
+        Ok(atomic_file::sync_folder(&self.folder)?)
     }
 }
 
@@ -202,6 +225,12 @@ pub fn rebuild(out: &Path, report: &Path, order: &[String]) -> Result<Vec<String
     let mut report = JobReport::open(out, report, order)?;
     report.write()?;
     Ok(report.take_notes())
+}
+
+/// What a fresh start moves away: attempts and values.
+fn movable(folder: &Path) -> Result<Vec<String>, ReportError> {
+    let ours = |name: &String| AttemptId::from_file_name(name).is_some() || attempts::is_values_name(name);
+    Ok(names(folder)?.into_iter().filter(ours).collect())
 }
 
 /// Names in a folder; none where there is no folder. Names that are no UTF-8 are none of ours.

@@ -149,9 +149,9 @@ impl JobPlan {
         self.out.join(&self.report)
     }
 
-    /// Where the plan lies.
+    /// Where the plan lies: where it was read from, or in the report's folder.
     pub fn path(&self) -> PathBuf {
-        self.folder().join("plan.json")
+        self.file.clone().unwrap_or_else(|| self.folder().join("plan.json"))
     }
 
     /// Writes the plan.
@@ -185,7 +185,7 @@ impl JobPlan {
     /// The run of an index.
     pub fn run(&self, index: usize) -> Result<&PlannedRun, PlanError> {
         self.runs.get(index).ok_or_else(|| PlanError::Missing {
-            path: self.file.clone().unwrap_or_else(|| self.path()),
+            path: self.path(),
             index,
             runs: self.runs.len(),
         })

@@ -22,7 +22,7 @@ use crate::io::Shaper;
 use crate::job::spec::{CacheSpec, VerifySpec};
 use crate::measure::environment;
 use crate::progress::{Progress, Unit};
-use crate::report::{AttemptId, Phase, Row, Status, ValuesWriter, values_path};
+use crate::report::{AttemptId, Digest, Phase, Row, Status, ValuesWriter, values_path};
 use crate::storage::device::DeviceFiles;
 
 /// What a repetition has to say besides its row: for the terminal, from child to parent.
@@ -52,6 +52,8 @@ pub struct Surroundings<'a> {
     pub stage: &'a str,
     /// Cores of the machine.
     pub cores: u32,
+    /// The result of an earlier repetition of the same run, and which that is.
+    pub earlier: Option<&'a (Digest, String)>,
 }
 
 /// Executes one repetition of a planned run. The row tells how it ended; it is not written yet.
@@ -89,6 +91,7 @@ fn attempt(
     let started = Instant::now();
     let grid = layout::find(&job.data, run)?
         .ok_or_else(|| RunError::Dataset("its grid is not built; run `ioc build` first".to_owned()))?;
+    let _in_use = grid.hold();
     fill_grid(row, &grid);
     let plan = resolve(job, run, &grid, around.cores)?;
     fill_plan(row, &plan);
@@ -103,9 +106,11 @@ fn attempt(
     let (account, outcome) = measure(run, &grid, plan, files, around, started, row)?;
     fill_account(row, &grid, &account);
     fill_outcome(row, &outcome);
+    contradict(row, around)?;
     describe(&grid, &outcome, row, aftermath)?;
     aftermath.notes.extend(check(run, &grid, &outcome, id, around, row)?);
-    if run.spec.output.values {
+    // A warm-up is verified by nobody.
+    if run.spec.output.values && id.phase == Phase::Measured {
         write_values(job, run, &grid, &outcome)?;
     }
     Ok(())
@@ -170,6 +175,19 @@ fn measure(
     around.progress.end();
     fill_usage(row);
     Ok((account?, algorithm.finish()))
+}
+
+/// An error where a repetition of the same run came to another result.
+fn contradict(row: &mut Row, around: Surroundings<'_>) -> Result<(), RunError> {
+    let (Some((other, which)), Some(found)) = (around.earlier, row.result_checksum) else { return Ok(()) };
+    if *other == found {
+        return Ok(());
+    }
+    row.verified = Some(false);
+    Err(RunError::Verify(format!(
+        "the result has the checksum {found}, but that of {which} of the same run has {other}, and they must not \
+         differ; check the machine's memory, and report it as a defect of ioc",
+    )))
 }
 
 /// The ten best, and the best of them in the row.

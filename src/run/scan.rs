@@ -7,7 +7,7 @@ use super::error::Failure;
 use super::plan::{JobPlan, PlannedRun};
 use super::repetition::{Aftermath, Surroundings, execute};
 use crate::grid::layout_key;
-use crate::job::spec::{AlgorithmSpec, CacheSpec, EngineSpec, KernelSpec, ScanSpec, VerifySpec};
+use crate::job::spec::{AlgorithmSpec, Auto, CacheSpec, EngineSpec, KernelSpec, ScanSpec, VerifySpec};
 use crate::report::{AttemptId, Phase};
 use crate::run::layout;
 
@@ -19,6 +19,7 @@ pub fn settings(run: &PlannedRun) -> String {
         layout: String,
         devices: &'a [std::path::PathBuf],
         emulate: Option<u64>,
+        interleave: Auto<u32>,
         engine: EngineSpec,
     }
     let spec = scan_of(run).spec;
@@ -27,6 +28,7 @@ pub fn settings(run: &PlannedRun) -> String {
         layout: layout_key(&layout::request(run)),
         devices: &spec.storage.devices,
         emulate: spec.storage.emulate,
+        interleave: spec.grid.interleave,
         engine: spec.engine.clone(),
     };
     // Plain data, which JSON always takes.

@@ -58,7 +58,7 @@ impl AlignedBuffer {
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         // SAFETY: mapped in `new` with this length, and unmapped only here; whoever could still look at it has borrowed
-        // the buffer. It fails for no mapping that there is.
+        // the buffer. Where the kernel cannot cut its list of mappings once more, the memory is lost, and nothing else.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

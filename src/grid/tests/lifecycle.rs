@@ -81,7 +81,12 @@ fn devices_hold_the_edges_and_get_everything_back() {
         grid.paths.parts.iter().zip(&setup.storage.devices).all(|(part, device)| part.starts_with(device))
     );
     let layout = list(&data).unwrap().remove(0);
-    assert!(layout.bytes > 200_000 * 8 && layout.grid.unwrap().manifest == grid.manifest);
+    assert!(layout.bytes > 200_000 * 8 && layout.grid.as_ref().unwrap().manifest == grid.manifest);
+    let in_use = layout.grid.as_ref().unwrap().hold();
+    assert!(in_use.is_some());
+    assert!(matches!(remove(&data, "g", &layout.key), Err(GridError::InUse { .. })), "a run reads it");
+    assert!(list(&data).unwrap()[0].grid.is_some());
+    drop(in_use);
     assert_eq!(remove(&data, "g", &layout.key).unwrap(), layout.bytes);
     assert!(list(&data).unwrap().is_empty() && !data.join("g").exists());
     assert!(setup.storage.devices.iter().all(|device| fs::read_dir(device).unwrap().next().is_none()));

@@ -289,6 +289,25 @@ fn a_kill_at_any_instant_leaves_a_valid_table() {
 }
 
 #[test]
+fn a_fresh_start_that_was_killed_while_it_moved_attempts_ends_its_move_first() {
+    let out = tempfile::tempdir().expect("tempdir");
+    let mut report = open(out.path(), &["ra"]);
+    for rep in 1..=3 {
+        report.add(&ok("ra", rep)).expect("add");
+    }
+    let folder = out.path().join(REPORT);
+    let old = folder.join("old").join("t");
+    fs::create_dir_all(&old).expect("old");
+    fs::write(folder.join(MOVING), old.as_os_str().as_encoded_bytes()).expect("marker");
+    let first = ok("ra", 1).attempt_id().file_name();
+    fs::rename(folder.join(&first), old.join(&first)).expect("moved before the kill");
+    let report = open(out.path(), &["ra"]);
+    assert!((1..=3).all(|rep| !report.finished("ra", Phase::Measured, rep)));
+    assert_eq!(fs::read_dir(&old).expect("old").count(), 3);
+    assert!(!folder.join(MOVING).exists());
+}
+
+#[test]
 fn a_thousand_attempts_are_no_burden() {
     let out = tempfile::tempdir().expect("tempdir");
     let mut report = open(out.path(), &["ra"]);
