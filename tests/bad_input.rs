@@ -172,7 +172,17 @@ fn wrong_command_lines() {
     1 fault
     "#);
     // A size without a known unit.
-    assert_snapshot!(refused(&["build", "jobs/job.toml", "--memory", "3 bananas"]), @r#"error: --memory: "3 bananas" is not a size: the unit `bananas` is unknown (known: B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB, PB); write for example "64 MiB""#);
+    assert_snapshot!(refused(&["build", "jobs/job.toml", "--memory", "3 bananas"]), @r#"
+    error: invalid value '3 bananas' for '--memory <SIZE>': "3 bananas" is not a size: the unit `bananas` is unknown (known: B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB, PB); write for example "64 MiB"
+
+    For more information, try '--help'.
+    "#);
+    // More memory than any job may name.
+    assert_snapshot!(refused(&["build", "jobs/job.toml", "--memory", "2 PiB"]), @"
+    error: invalid value '2 PiB' for '--memory <SIZE>': expected a size from 1 B to 1 PiB
+
+    For more information, try '--help'.
+    ");
     // The values of a scan.
     assert_snapshot!(refused(&["once", "scan", "triangle.txt", "-o", "values.csv"]), @"error: a scan has no values to write; leave -o away");
     // A data set that nobody knows.

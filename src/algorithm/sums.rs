@@ -133,8 +133,9 @@ fn own<T>(column: &Mutex<T>, if_owned: IfOwned) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// The edge loop; a compact chunk gives one sum per piece instead of one term per edge. The block's checks have seen that every source is a vertex and every destination one of the
-/// column's, so the indexing never fails. Returns the number of edges.
+/// The edge loop; a compact chunk gives one sum per piece instead of one term per edge. The block's checks have seen
+/// that every source is a vertex and every destination one of the column's, so the indexing never fails. Returns the
+/// number of edges.
 #[inline]
 fn add_chunk<V: Copy>(
     chunk: &Chunk<'_>,

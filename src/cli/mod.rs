@@ -95,14 +95,17 @@ fn dispatch(cli: Cli, interrupt: &Interrupt) -> Result<u8, Problem> {
     }
 }
 
-/// Ctrl-C, SIGTERM and the end of the terminal raise the interrupt; work in progress sees it and puts its things in order. The second of them
-/// ends the process at once: what does not look at the flag (a read from a device that does not answer) must not make
-/// it immune. A child gets each from the terminal and from its parent, so that a second one says nothing there; it ends
+/// Ctrl-C, SIGTERM and the end of the terminal raise the interrupt; work in progress sees it and puts its things in
+/// order. The second of them ends the process at once: what does not look at the flag (a read from a device that does
+/// not answer) must not make it immune. The end of the terminal is nothing to a process that `nohup` started. A child gets each from the terminal and from its parent, so that a second one says nothing there; it ends
 /// with its parent. A file that outgrows the user's limit (`ulimit -f`) fails the write, which is told and cleaned up
 /// after, instead of ending the process.
 fn watch_signals(child: bool) -> std::io::Result<Interrupt> {
     let interrupt = Interrupt::new();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if signal == SIGHUP && ignores_hangup() {
+            continue;
+        }
         if !child {
             // Handlers run in the order of their registration: this one sees what the signal before left.
             flag::register_conditional_shutdown(signal, exit::INTERRUPTED.into(), interrupt.flag())?;
@@ -111,6 +114,13 @@ fn watch_signals(child: bool) -> std::io::Result<Interrupt> {
     }
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(interrupt)
+}
+
+/// Whether this process was started to outlive its terminal.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 /// Cores that this process may use.

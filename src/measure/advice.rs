@@ -148,7 +148,8 @@ mod tests {
         let kept = |change: &dyn Fn(&mut Advice)| {
             let mut advice = advice(1 << 20);
             change(&mut advice);
-            let probed = Probed { devices: vec!["d".into()], advice: BTreeMap::from([("libaio".into(), advice)]) };
+            let probed =
+                Probed { devices: vec!["d".into()], advice: BTreeMap::from([("libaio".into(), advice)]) };
             let stored = Stored { version: VERSION, probes: vec![probed] };
             std::fs::write(data.path().join(FILE), serde_json::to_vec(&stored).unwrap()).unwrap();
             load(data.path()).probes.len()

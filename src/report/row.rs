@@ -170,7 +170,7 @@ columns! {
         buffer_b: Option<u64>,
         /// Bytes the process was allowed.
         memory_b: Option<u64>,
-        /// Whether blocks were kept in memory between iterations.
+        /// `auto` (blocks are kept in memory between iterations) or `off`.
         cache: Option<String>,
         /// Whether reads bypassed the page cache (O_DIRECT).
         direct_io: Option<bool>,
@@ -200,7 +200,7 @@ columns! {
         /// Edges handled in all iterations, per second of `runtime_s`.
         edges_per_s: Option<f64>,
 
-        /// Bytes read from the devices within `runtime_s`.
+        /// Bytes read from the devices, those read ahead for a pass that convergence made needless included.
         read_b: Option<u64>,
         /// Bytes of blocks taken from memory instead.
         cached_b: Option<u64>,
@@ -214,7 +214,8 @@ columns! {
         read_mb_per_s: Option<f64>,
         /// What a scan of the same layout sustains with the same I/O settings, in MB/s.
         device_mb_per_s: Option<f64>,
-        /// Median latency of a request, in milliseconds.
+        /// Median latency of a request, in milliseconds, from its submission until its I/O thread sees it done; that
+        /// thread wakes up for several at a time.
         latency_p50_ms: Option<f64>,
         /// 99th percentile of the latency, in milliseconds.
         latency_p99_ms: Option<f64>,
@@ -245,7 +246,7 @@ columns! {
 
         /// Checksum of the final values in vertex order: the same for every engine, layout and thread count.
         result_checksum: Option<Digest>,
-        /// Contributions were rounded to multiples of this.
+        /// Terms were rounded to multiples of this: each is off by up to half of it.
         quantum: Option<f64>,
         /// True where this repetition, or one of this run with the same checksum, passed its verifier; false
         /// where it failed; empty where none was asked for.
@@ -263,9 +264,9 @@ columns! {
         memory_total_b: Option<u64>,
         /// Release of the kernel.
         kernel_release: Option<String>,
-        /// File system of the first device's directory.
+        /// File systems of the devices' directories.
         filesystem: Option<String>,
-        /// Model of the first device's disk.
+        /// Models of the devices' disks.
         disk_model: Option<String>,
         /// Version of ioc.
         ioc_version: Option<String>,

@@ -36,7 +36,8 @@ impl Project {
 
     /// Files that are only there while somebody writes them.
     pub fn leftovers(&self) -> Vec<String> {
-        let temporary = |name: &str| name.starts_with('.') && name != ".lock" || has_extension(name, "tmp");
+        let lock = |name: &str| [".lock", ".in-use"].contains(&name);
+        let temporary = |name: &str| name.starts_with('.') && !lock(name) || has_extension(name, "tmp");
         let name = |file: &str| Path::new(file).file_name().unwrap().to_string_lossy().into_owned();
         self.files("").into_iter().filter(|file| temporary(&name(file))).collect()
     }
