@@ -253,6 +253,18 @@ fn a_killed_scan_costs_the_limits_and_is_said() {
 }
 
 #[test]
+fn resume_makes_a_table_again_also_where_nothing_is_left_to_run() {
+    let project = Project::with("job.toml", SLOW);
+    project.good(&["run", "job.toml", "--no-scan"]);
+    let table = project.read("reports/job.csv");
+    for damaged in ["", table.lines().next().unwrap()] {
+        project.write("reports/job.csv", damaged);
+        project.good(&["run", "job.toml", "--no-scan", "--resume"]);
+        assert_eq!(project.read("reports/job.csv"), table);
+    }
+}
+
+#[test]
 fn a_plain_run_starts_afresh_and_keeps_what_was_there() {
     let project = Project::with("job.toml", SLOW);
     let mut running = under_way(&project);
@@ -335,7 +347,7 @@ fn runs_of_one_plan_may_go_on_at_once_but_each_only_once() {
     assert!(!first.is_over() && again.code == 3, "{}", again.stderr);
     // Another task, with a plan file of its own that it must not put in the place of the first one's.
     let frozen = project.read("reports/job/plan.json");
-    project.write("task.json", &frozen.replace("\n", "\n "));
+    project.write("task.json", frozen.replace('\n', "\n "));
     project.good(&["run", "--no-scan", "--plan", "task.json", "--index", "1"]);
     assert_eq!(project.read("reports/job/plan.json"), frozen);
     assert!(first.wait().0.success());

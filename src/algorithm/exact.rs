@@ -12,10 +12,10 @@ pub struct Quantum {
 
 impl Quantum {
     /// The quantum for sums up to `bound`; `None` where there is none: the bound is not finite, or so large or
-    /// small that B or u leaves the range of an f64.
+    /// small, but not 0, that B or u leaves the range of an f64.
     pub fn for_bound(bound: f64) -> Option<Self> {
         const SMALLEST: f64 = 2.004_168_360_008_973e-292; // 2^-969: u and the products with it stay normal
-        if !bound.is_finite() {
+        if !bound.is_finite() || (bound > 0.0 && bound < SMALLEST) {
             return None;
         }
         let mut power = f64::from_bits(bound.max(SMALLEST).to_bits() & 0x7FF0_0000_0000_0000);

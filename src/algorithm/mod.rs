@@ -60,7 +60,7 @@ pub enum SetupError {
     /// Sums would not fit an f64.
     #[error(
         "the sums of one vertex may reach {bound:e}, which leaves no room for exact addition in 64-bit floats; \
-         scale the weights or x down"
+         scale the weights or x"
     )]
     Overflow {
         /// The largest sum of absolute values.

@@ -79,6 +79,8 @@ pub fn run(
     let order = plan.order();
     let open = if options.resume { JobReport::open } else { JobReport::begin_fresh };
     let mut report = open(&plan.out, &plan.report, &order)?;
+    // Also where nothing is left to be done: a kill may have come between an attempt and the table, or somebody removed it.
+    report.write()?;
     // A task of an array has its plan already, and shares the folder with tasks that may have another one.
     let file = match plan.selected() {
         Some(_) => plan.path(),

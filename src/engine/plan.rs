@@ -11,6 +11,12 @@ use crate::units::format_bytes;
 /// Bytes of a process of ours that computes nothing: code, stacks, allocator.
 pub const PROCESS_BYTES: u64 = 12 << 20;
 
+/// Bytes of an I/O thread: stack, queue of the kernel's interface, what the allocator keeps for it. Measured: 50 to 64 KiB.
+const IO_THREAD_BYTES: u64 = 80 << 10;
+
+/// I/O threads that [`PROCESS_BYTES`] has room for.
+const IO_THREADS_COUNTED: u32 = 16;
+
 /// Requests per device that `auto` keeps outstanding without a probe: what fills an SSD at the block size below.
 pub(crate) const AUTO_DEPTH: u32 = 8;
 
@@ -133,42 +139,37 @@ impl Plan {
 
     /// Bytes of the whole process for a run that keeps `state` bytes per-vertex data.
     pub fn memory(&self, state: u64) -> u64 {
-        self.buffer_bytes().saturating_add(PROCESS_BYTES).saturating_add(state)
+        self.buffer_bytes().saturating_add(self.process_bytes()).saturating_add(state)
+    }
+
+    fn process_bytes(&self) -> u64 {
+        PROCESS_BYTES + IO_THREAD_BYTES * u64::from(self.io_threads.saturating_sub(IO_THREADS_COUNTED))
     }
 
     /// Refuses a run that would not stay within its budget.
     pub fn check_memory(&self, state: u64, budget: u64) -> Result<(), EngineError> {
-        let needed = self.memory(state);
-        if needed <= budget {
-            return Ok(());
-        }
-        Err(EngineError::Memory(format!(
-            "the run needs {} of memory ({} for the vertices, {} for blocks, {} for the process), but engine.memory \
-             is {}; raise it, or make engine.buffer smaller",
-            format_bytes(needed),
-            format_bytes(state),
-            format_bytes(self.buffer_bytes()),
-            format_bytes(PROCESS_BYTES),
-            format_bytes(budget),
-        )))
+        self.check(state, budget, "engine.memory is", "raise it, or make engine.buffer smaller")
     }
-}
 
-impl Plan {
     /// Refuses a run that this machine's memory cannot hold, whatever its budget allows: the allocator would only abort.
     pub fn check_machine(&self, state: u64, machine: u64) -> Result<(), EngineError> {
+        let help = "make engine.buffer smaller, or run it on a larger machine";
+        self.check(state, machine, "this machine has", help)
+    }
+
+    fn check(&self, state: u64, limit: u64, whose: &str, help: &str) -> Result<(), EngineError> {
         let needed = self.memory(state);
-        if needed <= machine {
+        if needed <= limit {
             return Ok(());
         }
         Err(EngineError::Memory(format!(
-            "the run needs {} of memory ({} for the vertices, {} for blocks, {} for the process), but this machine has \
-             {}; make engine.buffer smaller, or run it on a larger machine",
+            "the run needs {} of memory ({} for the vertices, {} for blocks, {} for the process), but {whose} {}; \
+             {help}",
             format_bytes(needed),
             format_bytes(state),
             format_bytes(self.buffer_bytes()),
-            format_bytes(PROCESS_BYTES),
-            format_bytes(machine),
+            format_bytes(self.process_bytes()),
+            format_bytes(limit),
         )))
     }
 }

@@ -1,7 +1,7 @@
 //! What a batch lacks on this machine. Jobs are written on one machine and run on another, so this is no part
 //! of checking a job: `check` notes it, `run` refuses.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
 
 use super::batch::Batch;
 use super::fault::{Fault, Faults};
@@ -18,7 +18,7 @@ impl Batch {
     pub fn missing(&self) -> Faults {
         let mut faults = Faults::new();
         for job in &self.jobs {
-            let mut devices: Vec<(PathBuf, &Needed)> = Vec::new();
+            let mut devices: Vec<(Place, &Needed)> = Vec::new();
             for needed in &job.needed {
                 match lacking(needed) {
                     Some(fault) => faults.push(fault.at(&needed.origin).note()),
@@ -33,20 +33,24 @@ impl Batch {
     }
 }
 
-/// Two names of one directory, by links or `..`, would be two devices with the same files.
+/// What a directory is, by whatever name: file system and number.
+type Place = (u64, u64);
+
+/// Two names of one directory, by links, `..` or mounts, would be two devices with the same files.
 fn alias<'a>(
     needed: &'a Needed,
-    known: &[(PathBuf, &Needed)],
+    known: &[(Place, &Needed)],
     faults: &mut Faults,
-) -> Option<(PathBuf, &'a Needed)> {
-    let real = std::fs::canonicalize(&needed.path).ok()?;
-    if let Some((_, other)) = known.iter().find(|(path, _)| *path == real) {
+) -> Option<(Place, &'a Needed)> {
+    let metadata = std::fs::metadata(&needed.path).ok()?;
+    let place = (metadata.dev(), metadata.ino());
+    if let Some((_, other)) = known.iter().find(|(known, _)| *known == place) {
         let (this, other) = (needed.path.display(), other.path.display());
         let fault =
             Fault::new(format!("the device directories {this} and {other} are the same")).at(&needed.origin);
         faults.push(fault.help("give each SSD a directory of its own").note());
     }
-    Some((real, needed))
+    Some((place, needed))
 }
 
 fn lacking(needed: &Needed) -> Option<Fault> {
