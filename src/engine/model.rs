@@ -142,8 +142,10 @@ fn play(
             blocks: Mutex::new(Vec::new()),
             done: Mutex::new(Vec::new()),
         }));
-        let work: &'static PassWork<'static> =
-            Box::leak(Box::new(PassWork::new(notes, world.exchange.schedule.geometry())));
+        let work: &'static PassWork<'static> = Box::leak(Box::new(PassWork::new(
+            notes,
+            world.exchange.schedule.geometry().requests_by_column(),
+        )));
         world.tickets.store(world.exchange.schedule.requests_per_pass(), Ordering::Relaxed);
         world.exchange.schedule.open(pass + 2);
         let other = thread::spawn(move || compute(world, work, pass));

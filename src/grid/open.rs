@@ -10,6 +10,7 @@ use crate::storage::stripe::Stripes;
 
 use super::block::Expectation;
 use super::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC};
+use super::contents;
 use super::error::GridError;
 use super::files::{NumberReader, is_missing};
 use super::manifest::Manifest;
@@ -70,6 +71,9 @@ impl Grid {
         if order_checksum.is_some() && !has_length(&self.paths.order(), vertices * 4)? {
             return Ok(false);
         }
+        if !has_length(&self.paths.contents(), self.manifest.chunks() * contents::ENTRY as u64)? {
+            return Ok(false);
+        }
         let ids = ids_checksum.is_none() || has_length(&self.paths.ids(), vertices * 8)?;
         if !ids || !has_length(&self.paths.degrees(), vertices * 4)? {
             return Ok(false);
@@ -109,6 +113,11 @@ impl Grid {
         let column = &self.manifest.columns[column as usize];
         let at = |chunk: u64| chunk * CHUNK as u64;
         at(column.first_chunk)..at(column.first_chunk + column.chunks)
+    }
+
+    /// Number of the chunk at `offset` of `device`.
+    pub fn chunk_at(&self, device: usize, offset: u64) -> u64 {
+        self.stripes().position(device, offset) / CHUNK as u64
     }
 
     /// What must lie at `offset` of `device`, within the extent of `column`: for [`super::BlockView::new`].

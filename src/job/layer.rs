@@ -320,6 +320,8 @@ fn convert(kind: &Kind, node: &Node) -> Result<Typed, Misfit> {
         Kind::Auto(_) if node.as_text() == Some("auto") => Ok(Typed::Auto),
         Kind::Off(_) if node.as_text() == Some("off") => Ok(Typed::Off),
         Kind::Auto(kind) | Kind::Off(kind) => convert(kind, node),
+        // As a table it is not a value.
+        Kind::Empty => Err(Misfit::Kind),
         Kind::Later(help) => Err(Misfit::Later { help: (*help).into() }),
     }
 }
