@@ -311,7 +311,10 @@ impl Schedule {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::active::{Marks, SHIFT};
+    use super::super::selection::{Held, Index};
     use super::*;
+    use crate::grid::Contents;
 
     fn drain(schedule: &Schedule, room: &dyn Fn(usize) -> bool) -> Vec<Request> {
         let mut requests = Vec::new();
@@ -386,6 +389,50 @@ mod tests {
         assert!(matches!(schedule.take(&|_| true), Next::Later(_)), "pass 2 is not open");
         schedule.close();
         assert_eq!(schedule.take(&|_| true), Next::Finished);
+    }
+
+    /// A granule of sources per request: first those of device 0 in the order in which they go out, then those of device
+    /// 1.
+    fn index(geometry: &Geometry) -> Index {
+        let mut granule = 0;
+        let mut of = |device: usize| -> Vec<Held> {
+            let held = geometry.requests_on(device).map(|(column, range)| {
+                let contents = Contents { first_source: granule, last_source: granule + 9, edges: 7 };
+                granule += 1 << SHIFT;
+                Held { column, bytes: range.end - range.start, contents }
+            });
+            held.collect()
+        };
+        Index::new(vec![of(0), of(1)])
+    }
+
+    #[test]
+    fn a_pass_that_selects_gets_the_blocks_it_wants_with_the_pins_they_always_have() {
+        let geometry = pinning(6);
+        let index = index(&geometry);
+        let schedule = Schedule::new(geometry, 9);
+        schedule.open(1);
+        let mut all = drain(&schedule, &|_| true);
+        // In the order of the granules.
+        all.sort_by_key(|request| request.device);
+        let place = |r: &Request| all.iter().position(|o| (o.device, o.offset) == (r.device, r.offset));
+        let mut marks = Marks::new(14 << SHIFT);
+        for (pass, wanted) in (1..).zip([&[0_usize, 5, 13][..], &[], &[1, 2, 3, 4, 12], &[13]]) {
+            wanted.iter().for_each(|granule| marks.mark(granule << SHIFT));
+            let selection = Arc::new(index.select(&marks.take(), 3));
+            let expected: Vec<Request> = wanted.iter().map(|&at| Request { pass, ..all[at] }).collect();
+            assert_eq!(selection.total(), expected.len() as u64);
+            let of = |column: usize| expected.iter().filter(|r| r.column == column).count() as u64;
+            assert_eq!(selection.requests(), [of(0), of(1), of(2)]);
+            assert_eq!(selection.edges_of(1), 7 * of(1));
+            let bytes = |requests: &[Request]| requests.iter().map(|r| r.len as u64).sum::<u64>();
+            assert_eq!(selection.skipped(), bytes(&all) - bytes(&expected));
+            assert!(matches!(schedule.take(&|_| true), Next::Later(_)), "pass {pass} is not open");
+            schedule.open_selected(pass, selection);
+            let mut requests = drain(&schedule, &|_| true);
+            requests.sort_by_key(place);
+            assert_eq!(requests, expected);
+        }
     }
 
     #[test]
