@@ -414,7 +414,7 @@ fn wrong_structure() {
     // A table without keys, with one.
     assert_snapshot!(run_with("[algorithm.wcc]\nroot = 1\n"), @r#"
     error: unknown key `root` in [algorithm.wcc]
-     --> jobs/job.toml:10:1
+      --> jobs/job.toml:10:1
        |
     10 | root = 1
        | ^^^^

@@ -206,7 +206,7 @@ fn every_published_graph_has_the_levels_and_components_of_the_answers() {
         assert_eq!(sizes.len() as u64, expected["count"].as_u64().unwrap(), "{name}");
         assert_eq!(sizes.values().max(), expected["largest"].as_u64().as_ref(), "{name}");
         let smallest = labels.values.iter().all(|(&id, &label)| label <= id as f64);
-        assert!(smallest && sizes.keys().all(|id| labels.values[id] == *id as f64), "{name}");
+        assert!(smallest && sizes.keys().all(|id| labels.values[id] as u64 == *id), "{name}");
         let vectors =
             answer["vectors"].as_str().and_then(|path| vectors(path.trim_start_matches("vectors/")));
         let Some(vectors) = vectors else { continue };
@@ -361,8 +361,8 @@ fn a_hub_sinks_and_missing_weights_have_their_right_levels_and_distances() {
         project.read("values.csv")
     };
     let star = values(&of("bfs", &star, "1"));
-    let count = |level: f64| star.values().filter(|found| **found == level).count();
-    assert_eq!([count(0.0), count(1.0), count(2.0)], [1, 1, 59_999]);
+    let count = |level: u64| star.values().filter(|found| **found as u64 == level).count();
+    assert_eq!([count(0), count(1), count(2)], [1, 1, 59_999]);
     assert_eq!(of("sssp", &sinks, "0"), "vertex,value\n0,0\n2,\n3,4\n5,0\n6,3\n");
     assert_eq!(of("bfs", &sinks, "3"), "vertex,value\n0,\n2,\n3,0\n5,\n6,\n");
     assert_eq!(of("sssp", &plain, "0"), "vertex,value\n0,0\n1,1\n2,1\n");
@@ -389,7 +389,7 @@ fn a_stray_first_line_is_refused_with_its_place_and_skipped_on_request() {
     let said = project.ioc(&["once", "pagerank", &file, "--quiet"]);
     assert_eq!(said.code, 3);
     let place = format!("{file}: line 1: expected an integer id");
-    assert!(said.stderr.contains(&place) && said.stderr.contains("skip_lines = 1"), "{}", said.stderr);
+    assert!(said.stderr.contains(&place) && said.stderr.contains("--skip-lines 1"), "{}", said.stderr);
     assert!(said.stdout.is_empty() && project.files("data").iter().all(|file| !file.contains("manifest")));
     project.good(&["once", "pagerank", &file, "--skip-lines", "1", "--quiet", "-o", "ranks.csv"]);
     assert_eq!(values(&project.read("ranks.csv")).len(), 5242);
@@ -412,7 +412,7 @@ fn cases_that_must_be_refused_are_refused_by_what_they_must_say() {
         (
             "03-vertex-count-too-small/edges.bin",
             &["--vertices", "4"],
-            "edge 2 (byte offset 16) has vertex 4, but the job says 4 vertices",
+            "edge 2 (byte offset 16) has vertex 4, but the command line says 4 vertices",
         ),
         ("04-text-given-as-binary/odd-size.txt", &binary, "size is no multiple of 8 bytes"),
         (

@@ -60,20 +60,20 @@ fn blocks_without_a_source_in_the_frontier_are_not_read() {
     for row in rows {
         let number = |column: &str| row[column].parse::<f64>().unwrap();
         assert_eq!(row["verified"], "true");
-        // Every pass but the last finds something.
         let passes = number("iterations");
         assert!(passes >= LAYERS as f64 + 1.0, "{row:?}");
         let all = (number("bytes_per_edge") * number("edges")).round() * passes;
         let sum = number("read_b") + number("cached_b") + number("skipped_b");
         assert!((sum - all).abs() < 1.0, "{sum} is not {all}: {row:?}");
-        assert_eq!(number("cached_b") > 0.0, row["cache"] == "auto" && row["algorithm"] == "sssp", "{row:?}");
-        // Without weights a layer has two chunks of compact edges; a column's last chunk is not full.
+        // Blocks at the border of two layers are wanted in two passes.
+        assert_eq!(number("cached_b") > 0.0, row["cache"] == "auto", "{row:?}");
+        // A layer has few chunks of compact edges, and a block may hold the end of one and the begin of another.
         let least = if row["encoding"] == "raw" { 0.8 } else { 0.5 };
         assert!(number("skipped_b") > least * all, "{row:?}");
         let values = values(&project.read(&format!("reports/layers/{}.values.csv", row["run_id"])));
         if row["algorithm"] == "bfs" {
             assert!(row["result"].ends_with("60001 vertices reached from 60000, the farthest at level 20"));
-            assert!(values.iter().all(|(&id, &level)| id == 60000 || level == (id / WIDTH + 1) as f64));
+            assert!(values.iter().all(|(&id, &level)| id == 60000 || level as u64 == id / WIDTH + 1));
         }
     }
 }
@@ -89,7 +89,7 @@ fn a_root_that_is_no_vertex_and_negative_lengths_are_errors_that_say_so() {
     }
     let said = project.ioc(&["once", "sssp", "edges.txt", "--quiet"]);
     assert_eq!(said.code, 3);
-    assert!(said.stderr.contains("edges.txt has 1 arcs of negative weight"), "{}", said.stderr);
+    assert!(said.stderr.contains("edges.txt has 1 arc of negative weight"), "{}", said.stderr);
     project.good(&[
         "once",
         "sssp",

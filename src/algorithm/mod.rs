@@ -21,6 +21,7 @@ use crate::engine::pass::Algorithm;
 use crate::grid::manifest::Order;
 use crate::grid::{Grid, GridError};
 use crate::job::spec::{AlgorithmSpec, KernelSpec, PrecisionSpec};
+use crate::units::plural;
 
 /// What an algorithm is set up from.
 #[derive(Clone, Copy)]
@@ -88,8 +89,9 @@ pub enum SetupError {
     },
     /// Lengths below zero, by which a path may become ever shorter.
     #[error(
-        "{graph} has {count} arcs of negative weight, which shortest paths cannot have; use other weights, or leave \
-         them out by weights = \"none\""
+        "{graph} has {} of negative weight, which shortest paths cannot have; use other weights, or leave \
+         them out by weights = \"none\"",
+        plural(*count as usize, "arc")
     )]
     Negative {
         /// Arcs.

@@ -183,7 +183,9 @@ fn smallest_members(mut parents: Vec<u32>, renumbering: &Renumbering) -> Vec<u32
     for (position, &root) in parents.iter().enumerate() {
         least[root as usize] = least[root as usize].min(dense(position));
     }
-    parents.iter_mut().for_each(|root| *root = least[*root as usize]);
+    for root in &mut parents {
+        *root = least[*root as usize];
+    }
     drop(least);
     renumbering.to_dense(parents)
 }
@@ -191,7 +193,9 @@ fn smallest_members(mut parents: Vec<u32>, renumbering: &Renumbering) -> Vec<u32
 /// How many components, and how large the largest, for people.
 fn summary(labels: &[u32]) -> String {
     let mut sizes = vec![0_u32; labels.len()];
-    labels.iter().for_each(|&label| sizes[label as usize] += 1);
+    for &label in labels {
+        sizes[label as usize] += 1;
+    }
     let components = sizes.iter().filter(|&&size| size > 0).count();
     let largest = sizes.into_iter().max().unwrap_or(0);
     format!("{components} components, the largest of {largest} vertices")

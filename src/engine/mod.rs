@@ -395,13 +395,11 @@ fn finish(
     read: ReadAccount,
     io_threads: usize,
 ) -> Result<Account, EngineError> {
-    match failure {
-        Some(error) => Err(error),
-        None => {
-            let Done { passes, skipped } = done;
-            Ok(Account { runtime, io, passes, skipped, compute, read, io_threads })
-        }
+    if let Some(error) = failure {
+        return Err(error);
     }
+    let Done { passes, skipped } = done;
+    Ok(Account { runtime, io, passes, skipped, compute, read, io_threads })
 }
 
 /// A pass behind the grid's checks: bytes become edges of a column.

@@ -192,7 +192,9 @@ fn select(wanted: &[usize]) -> Selection {
     // In the order in which they go out.
     let index = Index::new(vec![[0, 2, 1].into_iter().zip([0, 1, 0]).map(held).collect()]);
     let mut marks = Marks::new(3 * FAR);
-    wanted.iter().for_each(|number| marks.mark(number * FAR));
+    for number in wanted {
+        marks.mark(number * FAR);
+    }
     index.select(&marks.take(), 2)
 }
 

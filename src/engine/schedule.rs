@@ -418,7 +418,9 @@ mod tests {
         let place = |r: &Request| all.iter().position(|o| (o.device, o.offset) == (r.device, r.offset));
         let mut marks = Marks::new(14 << SHIFT);
         for (pass, wanted) in (1..).zip([&[0_usize, 5, 13][..], &[], &[1, 2, 3, 4, 12], &[13]]) {
-            wanted.iter().for_each(|granule| marks.mark(granule << SHIFT));
+            for granule in wanted {
+                marks.mark(granule << SHIFT);
+            }
             let selection = Arc::new(index.select(&marks.take(), 3));
             let expected: Vec<Request> = wanted.iter().map(|&at| Request { pass, ..all[at] }).collect();
             assert_eq!(selection.total(), expected.len() as u64);

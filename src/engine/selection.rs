@@ -3,6 +3,8 @@
 //! computed on. So the number of requests differs from pass to pass, and with it that of tickets, of what remains of a
 //! column, and of the edges that must be found there.
 
+use std::ops::Range;
+
 use super::active::Active;
 use super::schedule::Geometry;
 use crate::grid::chunk::CHUNK;
@@ -28,21 +30,15 @@ impl Index {
 
     /// Of the requests that the geometry makes of a grid.
     pub(crate) fn of(grid: &Grid, geometry: &Geometry) -> Result<Self, GridError> {
-        let chunks = grid.contents()?;
-        let held = |device: usize| {
-            geometry.requests_on(device).map(move |(column, range)| {
-                let offsets = range.clone().step_by(CHUNK);
-                (column, range, offsets.map(move |offset| grid.chunk_at(device, offset)))
-            })
-        };
-        let devices = (0..grid.stripes().devices()).map(|device| {
-            let held = held(device).map(|(column, range, numbers)| {
-                let contents = numbers.fold(Contents::NONE, |all, number| all.and(chunks[number as usize]));
-                Held { column, bytes: range.end - range.start, contents }
-            });
-            held.collect()
-        });
-        Ok(Self(devices.collect()))
+        let mut devices: Vec<Device> =
+            (0..grid.stripes().devices()).map(|device| Device::of(geometry.requests_on(device))).collect();
+        let mut position = 0;
+        for contents in grid.contents()? {
+            let (device, offset) = grid.stripes().locate(position);
+            devices[device].add(offset, contents?);
+            position += CHUNK as u64;
+        }
+        Ok(Self(devices.into_iter().map(|device| device.requests).collect()))
     }
 
     /// The requests that hold a wanted source.
@@ -71,6 +67,34 @@ impl Index {
             selection.wanted.push(wanted.collect());
         }
         selection
+    }
+}
+
+/// A device's requests while chunks are added to them, in the order in which they lie there.
+struct Device {
+    requests: Vec<Held>,
+    /// Where each request ends, and its number, the last one first.
+    ends: Vec<(u64, usize)>,
+}
+
+impl Device {
+    fn of(requests: impl Iterator<Item = (usize, Range<u64>)>) -> Self {
+        let (mut held, mut ends) = (Vec::new(), Vec::new());
+        for (number, (column, range)) in requests.enumerate() {
+            ends.push((range.end, number));
+            let bytes = range.end - range.start;
+            held.push(Held { column, bytes, contents: Contents::NONE });
+        }
+        ends.sort_unstable_by(|one, other| other.cmp(one));
+        Self { requests: held, ends }
+    }
+
+    fn add(&mut self, offset: u64, contents: Contents) {
+        while self.ends.pop_if(|(end, _)| *end <= offset).is_some() {}
+        if let Some(&(_, number)) = self.ends.last() {
+            let held = &mut self.requests[number];
+            held.contents = held.contents.and(contents);
+        }
     }
 }
 

@@ -50,24 +50,20 @@ impl Contents {
 }
 
 impl Grid {
-    /// What each chunk holds, in the order of their numbers, checked: 16 bytes each.
-    pub fn contents(&self) -> Result<Vec<Contents>, GridError> {
-        let (chunks, path) = (self.manifest.chunks(), self.paths.contents());
-        let mut contents = Vec::new();
-        contents.reserve_exact(chunks as usize);
-        for entry in NumberReader::open(&path, chunks, self.manifest.contents_checksum)? {
+    /// What each chunk holds, in the order of their numbers, streamed. The checksum is checked at the end, so that the
+    /// last item may be an error.
+    pub fn contents(&self) -> Result<impl Iterator<Item = Result<Contents, GridError>>, GridError> {
+        let (vertices, path) = (self.manifest.vertices, self.paths.contents());
+        let entries = NumberReader::open(&path, self.manifest.chunks(), self.manifest.contents_checksum)?;
+        Ok(entries.map(move |entry| {
             let entry = Contents::from_bytes(entry?);
-            if entry.first_source > entry.last_source
-                || u64::from(entry.last_source) >= self.manifest.vertices
-            {
-                let Contents { first_source, last_source, .. } = entry;
-                let what = format!(
-                    "it has a chunk of the sources {first_source} to {last_source}, which is no range"
-                );
-                return Err(GridError::Damaged { path, what });
+            let Contents { first_source: first, last_source: last, .. } = entry;
+            if first <= last && u64::from(last) < vertices {
+                return Ok(entry);
             }
-            contents.push(entry);
-        }
-        Ok(contents)
+            let what =
+                format!("it has a chunk of the sources {first} to {last}, which is no range of vertices");
+            Err(GridError::Damaged { path: path.clone(), what })
+        }))
     }
 }

@@ -115,11 +115,6 @@ impl Grid {
         at(column.first_chunk)..at(column.first_chunk + column.chunks)
     }
 
-    /// Number of the chunk at `offset` of `device`.
-    pub fn chunk_at(&self, device: usize, offset: u64) -> u64 {
-        self.stripes().position(device, offset) / CHUNK as u64
-    }
-
     /// What must lie at `offset` of `device`, within the extent of `column`: for [`super::BlockView::new`].
     ///
     /// # Panics

@@ -47,7 +47,7 @@ pub fn verify(grid: &Grid, context: Context<'_>) -> Result<Verified, GridError> 
     check_manifest(grid)?;
     check_ids(grid)?;
     let renumbering = Arc::new(check_order(grid)?);
-    let contents = grid.contents()?;
+    let contents: Vec<Contents> = grid.contents()?.collect::<Result<_, _>>()?;
     let degrees: Vec<AtomicU32> = (0..manifest.vertices).map(|_| AtomicU32::new(0)).collect();
     let next = AtomicUsize::new(0);
     context.progress.begin(&format!("{}: verify", manifest.dataset), Some(grid.total_bytes()), Unit::Bytes);

@@ -216,9 +216,13 @@ fn unknown_key(path: &str, key: &Key, place: Place<'_>) -> Fault {
         known.extend(place.keys);
         offered.extend(place.keys);
     }
-    let help = suggest::did_you_mean(name, known.iter().copied())
-        .or_else(|| elsewhere(name))
-        .unwrap_or_else(|| format!("known here: {}", offered.join(", ")));
+    let help =
+        suggest::did_you_mean(name, known.iter().copied()).or_else(|| elsewhere(name)).unwrap_or_else(|| {
+            match offered.as_slice() {
+                [] => "it has no keys".to_owned(),
+                offered => format!("known here: {}", offered.join(", ")),
+            }
+        });
     Fault::new(format!("unknown key `{name}` in {}", place.table(&table))).at(&key.origin).help(help)
 }
 

@@ -101,7 +101,7 @@ fn attempt(
         );
     }
     let (account, outcome) = measure(run, &grid, plan, files, around, started, row)?;
-    fill_account(row, &grid, &account);
+    fill_account(row, &account);
     fill_outcome(row, &outcome);
     describe(&grid, &outcome, row, aftermath)?;
     aftermath.notes.extend(check(run, &grid, &outcome, id, around, row)?);

@@ -76,7 +76,7 @@ pub(crate) fn fill_plan(row: &mut Row, plan: &Plan) {
 }
 
 /// Where the time went.
-pub(crate) fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
+pub(crate) fn fill_account(row: &mut Row, account: &Account) {
     let runtime = account.runtime.as_secs_f64();
     let per_second = |amount: f64| (runtime > 0.0).then(|| amount / runtime);
     row.runtime_s = Some(account.runtime.into());
@@ -86,7 +86,7 @@ pub(crate) fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
     if row.model.as_deref() == Some("ioc") {
         row.io_wait_s = Some(Seconds(account.read.wait.as_secs_f64() / account.io_threads.max(1) as f64));
     }
-    row.edges_per_s = per_second(grid.manifest.edges as f64 * account.passes as f64);
+    row.edges_per_s = per_second(account.compute.iter().map(|thread| thread.edges as f64).sum());
     row.read_b = Some(account.read.bytes);
     row.cached_b = Some(account.read.cached);
     row.skipped_b = Some(account.skipped);
