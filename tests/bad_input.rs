@@ -92,7 +92,7 @@ fn wrong_command_lines() {
     // Unknown algorithm.
     assert_snapshot!(refused(&["once", "pagernk", "triangle.txt"]), @r#"
     error: invalid value 'pagernk' for '<ALGORITHM>'
-      [possible values: pagerank, spmv, scan]
+      [possible values: pagerank, spmv, bfs, sssp, wcc, scan]
 
       tip: a similar value exists: 'pagerank'
 
@@ -432,14 +432,14 @@ fn wrong_structure() {
 
     1 fault
     "#);
-    // An algorithm of a later version.
-    assert_snapshot!(run_with("[algorithm.bfs]\nroot = 1\n"), @r#"
-    error: `algorithm.bfs` is not available in this version of ioc
-     --> jobs/job.toml:9:12
-      |
-    9 | [algorithm.bfs]
-      |            ^^^
-      = help: use [algorithm.pagerank], [algorithm.spmv] or [algorithm.scan]
+    // A table without keys, with one.
+    assert_snapshot!(run_with("[algorithm.wcc]\nroot = 1\n"), @r#"
+    error: unknown key `root` in [algorithm.wcc]
+      --> jobs/job.toml:10:1
+       |
+    10 | root = 1
+       | ^^^^
+       = help: `root` belongs in [algorithm.bfs]
 
     1 fault
     "#);

@@ -442,7 +442,7 @@ fn data_sets_are_listed_imported_verified_and_removed() {
     "#);
     assert_snapshot!(ioc(&["list"]), @r#"
     small                    kronecker, scale 10, edge factor 16, seed 1, weights     not built
-    file                     edges.txt                                                1 grid, 32.8 KiB
+    file                     edges.txt                                                1 grid, 32.9 KiB
     "#);
     assert_snapshot!(ioc(&["verify", "file"]), @"file [grid]: 4 edges in 32 KiB are as they were written");
     // A run finds the same grid.

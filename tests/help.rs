@@ -81,6 +81,9 @@ fn of_once() {
               Possible values:
               - pagerank: Rank of every vertex
               - spmv:     Sum over the arcs into every vertex of weight times 1
+              - bfs:      Arcs from one vertex to every other
+              - sssp:     Length of the shortest path from one vertex to every other
+              - wcc:      Component of every vertex, directions ignored
               - scan:     Read and check only
 
       <FILE>
@@ -105,6 +108,9 @@ fn of_once() {
 
               [default: auto]
               [possible values: auto, snap, gridgraph, gridgraph-weighted]
+
+          --root <ID>
+              Vertex at which bfs and sssp begin [default: the one with the most out-arcs]
 
           --iterations <N>
               Iterations at most [default: 20 for pagerank, 500 with a tolerance; 1 for spmv and scan]

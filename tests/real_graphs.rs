@@ -32,6 +32,21 @@ name = "gridgraph"
 algorithm.pagerank = { init = "one", dangling = "ignore", iterations = 20, tolerance = "off" }
 "#;
 
+/// Levels and components; and distances, where weights have them.
+const TRAVERSALS: &str = r#"
+[algorithm.bfs]
+[algorithm.wcc]
+[engine]
+buffer = "2 MiB"
+[measure]
+repeat = 1
+warmup = 0
+[output]
+values = "csv"
+[matrix]
+dataset = DATASETS
+"#;
+
 /// What one run left: its row and its values.
 struct Result {
     row: Row,
@@ -43,6 +58,10 @@ type Results = BTreeMap<String, Result>;
 
 /// Runs [`JOB`] on data sets given as entries of a registry; returns the results by data set.
 fn run(entries: &[(String, String)]) -> BTreeMap<String, Results> {
+    run_job(JOB, entries)
+}
+
+fn run_job(job: &str, entries: &[(String, String)]) -> BTreeMap<String, Results> {
     let project = Project::new();
     let registry = entries.iter().fold(String::new(), |mut text, (name, entry)| {
         let _ = writeln!(text, "[{name:?}]\n{entry}");
@@ -50,7 +69,7 @@ fn run(entries: &[(String, String)]) -> BTreeMap<String, Results> {
     });
     project.write("datasets.toml", registry);
     let names: Vec<&String> = entries.iter().map(|(name, _)| name).collect();
-    project.write("jobs/real.toml", JOB.replace("DATASETS", &format!("{names:?}")));
+    project.write("jobs/real.toml", job.replace("DATASETS", &format!("{names:?}")));
     project.good(&["run", "jobs/real.toml", "--no-scan"]);
     let mut results: BTreeMap<String, Results> = BTreeMap::new();
     for row in project.rows("real") {
@@ -110,16 +129,7 @@ fn are_whole<'a>(mut values: impl Iterator<Item = &'a f64>) -> bool {
 #[test]
 fn every_published_graph_has_the_counts_ranks_and_sums_of_the_answers() {
     let Some(answers) = answers() else { return };
-    let folders = ["snap/", "konect/", "derived/gridgraph/", "derived/snap/"];
-    let wanted: Vec<(&String, &Value)> = answers
-        .as_object()
-        .unwrap()
-        .iter()
-        .filter(|(name, answer)| {
-            folders.iter().any(|folder| name.starts_with(folder)) && !answer["min_id"].is_null()
-        })
-        .collect();
-    let label = |name: &str| name.replace('/', "-");
+    let wanted = published(&answers);
     let entries: Vec<(String, String)> =
         wanted.iter().filter_map(|(name, answer)| Some((label(name), entry(name, answer)?))).collect();
     assert!(entries.len() >= 20, "{entries:?}");
@@ -147,6 +157,81 @@ fn every_published_graph_has_the_counts_ranks_and_sums_of_the_answers() {
         compare_vector(gridgraph, ids, &vectors["gridgraph20"], 1e-5, name);
         let exact = if are_whole(vectors["spmv"].iter()) { 0.0 } else { 1e-9 };
         compare_vector(sums, ids, &vectors["spmv"], exact, name);
+    }
+}
+
+/// Graphs with independent answers whose vertices are numbers, as this version reads them.
+fn published(answers: &Value) -> Vec<(&String, &Value)> {
+    let folders = ["snap/", "konect/", "derived/gridgraph/", "derived/snap/"];
+    let wanted = |(name, answer): &(&String, &Value)| {
+        folders.iter().any(|folder| name.starts_with(folder)) && !answer["min_id"].is_null()
+    };
+    answers.as_object().unwrap().iter().filter(wanted).collect()
+}
+
+fn label(name: &str) -> String {
+    name.replace('/', "-")
+}
+
+#[test]
+fn every_published_graph_has_the_levels_and_components_of_the_answers() {
+    let Some(answers) = answers() else { return };
+    let wanted = published(&answers);
+    let entries: Vec<(String, String)> =
+        wanted.iter().filter_map(|(name, answer)| Some((label(name), entry(name, answer)?))).collect();
+    let results = run_job(TRAVERSALS, &entries);
+    for (name, answer) in wanted {
+        let (levels, labels) = (&results[&label(name)][" bfs"], &results[&label(name)][" wcc"]);
+        let expected = &answer["bfs"];
+        let mut counts = BTreeMap::<u64, u64>::new();
+        for level in levels.values.values().filter(|level| level.is_finite()) {
+            *counts.entry(*level as u64).or_default() += 1;
+        }
+        let reached = counts.values().sum::<u64>();
+        let said =
+            format!("{reached} of {} vertices reached from {}, ", answer["vertices"], expected["root"]);
+        assert!(levels.row["result"].starts_with(&said), "{name}: {said}: {}", levels.row["result"]);
+        assert_eq!(reached, expected["reached"].as_u64().unwrap(), "{name}");
+        assert_eq!(counts.keys().max(), expected["max_level"].as_u64().as_ref(), "{name}");
+        let sum: u64 = counts.iter().map(|(level, count)| level * count).sum();
+        assert_eq!(sum, expected["level_sum"].as_u64().unwrap(), "{name}");
+        let first = expected["level_counts"].as_array().unwrap();
+        assert!(
+            first.iter().map(|count| count.as_u64().unwrap()).eq(counts.into_values().take(60)),
+            "{name}"
+        );
+        let mut sizes = BTreeMap::<u64, u64>::new();
+        labels.values.values().for_each(|label| *sizes.entry(*label as u64).or_default() += 1);
+        let expected = &answer["wcc"];
+        assert_eq!(sizes.len() as u64, expected["count"].as_u64().unwrap(), "{name}");
+        assert_eq!(sizes.values().max(), expected["largest"].as_u64().as_ref(), "{name}");
+        let smallest = labels.values.iter().all(|(&id, &label)| label <= id as f64);
+        assert!(smallest && sizes.keys().all(|id| labels.values[id] as u64 == *id), "{name}");
+        let vectors =
+            answer["vectors"].as_str().and_then(|path| vectors(path.trim_start_matches("vectors/")));
+        let Some(vectors) = vectors else { continue };
+        let found = levels.values.values().map(|level| if level.is_finite() { *level } else { -1.0 });
+        assert!(found.eq(vectors["bfs"].iter().copied()), "{name}");
+    }
+}
+
+#[test]
+fn every_published_graph_with_lengths_has_the_distances_of_the_answers() {
+    let Some(answers) = answers() else { return };
+    let mut wanted = published(&answers);
+    wanted.retain(|(_, answer)| !answer["sssp"]["root"].is_null());
+    let entries: Vec<(String, String)> =
+        wanted.iter().filter_map(|(name, answer)| Some((label(name), entry(name, answer)?))).collect();
+    assert!(entries.len() >= 2, "{entries:?}");
+    let job = TRAVERSALS.replace("[algorithm.bfs]", "[algorithm.sssp]").replace("[algorithm.wcc]", "");
+    let results = run_job(&job, &entries);
+    for (name, answer) in wanted {
+        let distances = &results[&label(name)][" sssp"].values;
+        let expected = &answer["sssp"];
+        let reached: Vec<f64> = distances.values().copied().filter(|distance| distance.is_finite()).collect();
+        assert_eq!(reached.len() as u64, expected["reached"].as_u64().unwrap(), "{name}");
+        close(reached.iter().copied().fold(0.0, f64::max), expected["max"].as_f64().unwrap(), 1e-12, name);
+        close(reached.iter().sum(), expected["sum"].as_f64().unwrap(), 1e-12, name);
     }
 }
 
@@ -260,6 +345,31 @@ fn inputs_that_broke_other_systems_have_their_right_values() {
 }
 
 #[test]
+fn a_hub_sinks_and_missing_weights_have_their_right_levels_and_distances() {
+    let (Some(star), Some(sinks), Some(plain)) = (
+        shared("cases/43-star-hub/star.txt.gz"),
+        shared("cases/25-sssp-sinks/g.wel"),
+        shared("cases/27-sssp-without-weights/edges.txt"),
+    ) else {
+        return;
+    };
+    let project = Project::new();
+    let of = |algorithm: &str, file: &std::path::Path, root: &str| {
+        let file = file.to_str().unwrap();
+        let options = ["--format", "snap", "--quiet", "-o", "values.csv", "--root", root];
+        project.good(&[&["once", algorithm, file], &options[..]].concat());
+        project.read("values.csv")
+    };
+    let star = values(&of("bfs", &star, "1"));
+    let count = |level: u64| star.values().filter(|found| **found as u64 == level).count();
+    assert_eq!([count(0), count(1), count(2)], [1, 1, 59_999]);
+    assert_eq!(of("sssp", &sinks, "0"), "vertex,value\n0,0\n2,\n3,4\n5,0\n6,3\n");
+    assert_eq!(of("bfs", &sinks, "3"), "vertex,value\n0,\n2,\n3,0\n5,\n6,\n");
+    assert_eq!(of("sssp", &plain, "0"), "vertex,value\n0,0\n1,1\n2,1\n");
+    assert!(project.rows("once-sssp-edges")[0]["result"].contains("every arc has the length 1"));
+}
+
+#[test]
 fn once_ranks_a_snap_file_with_no_other_file_around() {
     let (Some(file), Some(vectors)) = (shared("data/snap/wiki-Vote.txt"), vectors("snap__wiki-Vote.txt.npz"))
     else {
@@ -302,7 +412,7 @@ fn cases_that_must_be_refused_are_refused_by_what_they_must_say() {
         (
             "03-vertex-count-too-small/edges.bin",
             &["--vertices", "4"],
-            "edge 2 (byte offset 16) has vertex 4, but the job says 4 vertices",
+            "edge 2 (byte offset 16) has vertex 4, but the command line says 4 vertices",
         ),
         ("04-text-given-as-binary/odd-size.txt", &binary, "size is no multiple of 8 bytes"),
         (

@@ -1,14 +1,19 @@
 //! Algorithms: one file each, with its state, its edge kernel and its verifier. They know blocks and columns, and
 //! no I/O.
 
+pub mod bfs;
 pub mod exact;
 pub mod pagerank;
+mod reference;
+mod root;
 pub mod scan;
 pub mod spmv;
-mod sums;
+pub mod sssp;
+mod targets;
 mod vector;
 mod verdict;
 pub mod verify;
+pub mod wcc;
 
 pub use verdict::Verdict;
 
@@ -16,12 +21,15 @@ use crate::engine::pass::Algorithm;
 use crate::grid::manifest::Order;
 use crate::grid::{Grid, GridError};
 use crate::job::spec::{AlgorithmSpec, KernelSpec, PrecisionSpec};
+use crate::units::plural;
 
 /// What an algorithm is set up from.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// The graph.
     pub grid: &'a Grid,
+    /// What the graph is called in messages.
+    pub graph: &'a str,
     /// Who adds up.
     pub kernel: KernelSpec,
 }
@@ -41,6 +49,8 @@ pub struct Outcome {
     pub values: Option<Vec<f64>>,
     /// The quantum of the sums: smaller terms vanish.
     pub quantum: Option<f64>,
+    /// What came out, for people, where it is not that some vertices have the largest values.
+    pub result: Option<String>,
 }
 
 /// An algorithm on its way from set-up to outcome.
@@ -48,7 +58,10 @@ pub trait GraphAlgorithm {
     /// What the engine drives.
     fn as_algorithm(&mut self) -> &mut dyn Algorithm;
     /// The result; all other state is gone by then.
-    fn finish(self: Box<Self>) -> Outcome;
+    ///
+    /// # Errors
+    /// Where the grid's vertex files are unreadable.
+    fn finish(self: Box<Self>, grid: &Grid) -> Result<Outcome, SetupError>;
 }
 
 /// Why an algorithm cannot be set up.
@@ -65,6 +78,36 @@ pub enum SetupError {
     Overflow {
         /// The largest sum of absolute values.
         bound: f64,
+    },
+    /// There is no such vertex to begin at.
+    #[error("root {root} is no vertex of {graph}; name one that is, or leave the root away")]
+    Root {
+        /// What was asked for.
+        root: u64,
+        /// The graph.
+        graph: String,
+    },
+    /// Lengths below zero, by which a path may become ever shorter.
+    #[error(
+        "{graph} has {} of negative weight, which shortest paths cannot have; use other weights, or leave \
+         them out by weights = \"none\"",
+        plural(*count as usize, "arc")
+    )]
+    Negative {
+        /// Arcs.
+        count: u64,
+        /// The graph.
+        graph: String,
+    },
+    /// Labels are ids, and values 64-bit floats.
+    #[error(
+        "{graph} has the id {id}, which as the label of a component would be rounded; number its vertices below 2^53"
+    )]
+    Label {
+        /// The largest id.
+        id: u64,
+        /// The graph.
+        graph: String,
     },
     /// The file of x is unusable.
     #[error("{0}")]
@@ -83,6 +126,9 @@ pub fn create(spec: &AlgorithmSpec, setup: Setup<'_>) -> Result<Box<dyn GraphAlg
         }
         AlgorithmSpec::Pagerank(spec) => Box::new(pagerank::Pagerank::<f32>::new(spec, setup)?),
         AlgorithmSpec::Spmv(spec) => Box::new(spmv::Spmv::new(spec, setup)?),
+        AlgorithmSpec::Bfs(spec) => Box::new(bfs::Bfs::new(spec, setup)?),
+        AlgorithmSpec::Sssp(spec) => Box::new(sssp::Sssp::new(spec, setup)?),
+        AlgorithmSpec::Wcc => Box::new(wcc::Wcc::new(setup)?),
     })
 }
 
@@ -92,6 +138,9 @@ pub fn state_bytes(spec: &AlgorithmSpec, order: Order, vertices: u64) -> u64 {
         AlgorithmSpec::Scan(_) => 0,
         AlgorithmSpec::Pagerank(spec) => pagerank::state_bytes_per_vertex(spec),
         AlgorithmSpec::Spmv(_) => spmv::STATE_BYTES_PER_VERTEX,
+        AlgorithmSpec::Bfs(_) => bfs::STATE_BYTES_PER_VERTEX,
+        AlgorithmSpec::Sssp(_) => sssp::STATE_BYTES_PER_VERTEX,
+        AlgorithmSpec::Wcc => wcc::STATE_BYTES_PER_VERTEX,
     };
     // The way back from positions.
     let order = if order == Order::Natural || per_vertex == 0 { 0 } else { 4 };

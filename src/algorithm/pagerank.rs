@@ -9,12 +9,12 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::exact::{Quantum, Total, result_checksum};
-use super::sums::{ColumnSums, DRAINED, Sums, split};
+use super::targets::{ColumnTargets, DRAINED, Targets, split};
 use super::verdict::{Verdict, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::Column;
-use crate::grid::{BlockView, ChunkError, Grid, Renumbering};
+use crate::grid::{BlockView, ChunkError, Grid, Renumbering, Sum};
 use crate::interrupt::Interrupt;
 use crate::job::spec::{DanglingSpec, InitSpec, PagerankSpec, PrecisionSpec};
 use crate::storage::huge;
@@ -70,7 +70,7 @@ pub(crate) struct Pagerank<C> {
     renumbering: Renumbering,
     degrees: Vec<u32>,
     ranks: Vec<f64>,
-    sums: Sums,
+    sums: Targets<f64>,
     current: Vec<C>,
     next: Vec<C>,
     /// Rank of dangling vertices and L1 change, of the pass that is running or was last done.
@@ -103,7 +103,7 @@ impl<C: Contribution> Pagerank<C> {
             renumbering: setup.grid.renumbering()?,
             degrees,
             ranks: huge::filled(vertices, start),
-            sums: Sums::new(setup.kernel, vertices),
+            sums: Targets::new(setup.kernel, vertices, 0.0),
             current,
             next: huge::filled(vertices, C::default()),
             dangling: Mutex::new(dangling),
@@ -190,7 +190,7 @@ impl<C: Contribution> Algorithm for Pagerank<C> {
 
 struct PagerankPass<'a, C> {
     current: &'a [C],
-    sums: Vec<ColumnSums<'a>>,
+    sums: Vec<ColumnTargets<'a, f64>>,
     vertices: Vec<Mutex<Vertices<'a, C>>>,
     quantum: Quantum,
     damping: f64,
@@ -213,7 +213,8 @@ impl<C: Contribution> Pass for PagerankPass<'_, C> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        self.sums[column].add(block, if_owned, self.current, |contribution, _weight| contribution.get())
+        let fold = Sum::of(|contribution: C, _weight| contribution.get());
+        self.sums[column].fold(block, if_owned, self.current, fold)
     }
 
     fn column_done(&self, column: usize) {
@@ -251,18 +252,19 @@ impl<C: Contribution> GraphAlgorithm for Pagerank<C> {
         self
     }
 
-    fn finish(self: Box<Self>) -> Outcome {
+    fn finish(self: Box<Self>, _: &Grid) -> Result<Outcome, SetupError> {
         // Taken apart, so that all else is gone before the ranks are put in order.
         let Self { spec, quantum, renumbering, ranks, done, residual, converged, .. } = *self;
         let ranks = renumbering.to_dense(ranks);
-        Outcome {
+        Ok(Outcome {
             iterations: done,
             converged: spec.tolerance.map(|_| converged),
             residual,
             checksum: result_checksum(&ranks),
             values: Some(ranks),
             quantum: Some(quantum.unit()),
-        }
+            result: None,
+        })
     }
 }
 

@@ -4,10 +4,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{GraphAlgorithm, Outcome, Setup};
+use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::digest::dataset_checksum;
-use crate::grid::{BlockView, ChunkError};
+use crate::grid::{BlockView, ChunkError, Grid};
 use crate::job::spec::ScanSpec;
 
 /// Digests and edges summed over the chunks of the passes.
@@ -74,16 +74,17 @@ impl GraphAlgorithm for Scan {
         self
     }
 
-    fn finish(self: Box<Self>) -> Outcome {
+    fn finish(self: Box<Self>, _: &Grid) -> Result<Outcome, SetupError> {
         // Passes that differ cannot be told by one checksum: 0 is none that a data set has (it is mixed).
         let checksum = if self.constant { self.first.unwrap_or_default() } else { 0 };
-        Outcome {
+        Ok(Outcome {
             iterations: self.done,
             converged: None,
             residual: None,
             checksum,
             values: None,
             quantum: None,
-        }
+            result: None,
+        })
     }
 }

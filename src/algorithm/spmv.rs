@@ -7,12 +7,12 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::exact::{Quantum, result_checksum};
-use super::sums::{ColumnSums, Sums, split};
+use super::targets::{ColumnTargets, Targets, split};
 use super::verdict::{Verdict, compare, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::{Column, Manifest};
-use crate::grid::{BlockView, ChunkError, Grid, Renumbering};
+use crate::grid::{BlockView, ChunkError, Grid, Renumbering, Sum};
 use crate::interrupt::Interrupt;
 use crate::job::spec::SpmvSpec;
 use crate::storage::huge;
@@ -27,7 +27,7 @@ pub(crate) struct Spmv {
     columns: Vec<Column>,
     renumbering: Renumbering,
     x: Vec<f64>,
-    sums: Sums,
+    sums: Targets<f64>,
     y: Vec<f64>,
     done: u64,
 }
@@ -44,7 +44,7 @@ impl Spmv {
             spec: spec.clone(),
             quantum,
             columns: manifest.columns.clone(),
-            sums: Sums::new(setup.kernel, x.len()),
+            sums: Targets::new(setup.kernel, x.len(), 0.0),
             y: huge::filled(x.len(), 0.0),
             x,
             done: 0,
@@ -83,7 +83,7 @@ impl Algorithm for Spmv {
 struct SpmvPass<'a> {
     x: &'a [f64],
     y: Vec<Mutex<&'a mut [f64]>>,
-    sums: Vec<ColumnSums<'a>>,
+    sums: Vec<ColumnTargets<'a, f64>>,
     quantum: Quantum,
 }
 
@@ -95,7 +95,8 @@ impl Pass for SpmvPass<'_> {
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
         let quantum = self.quantum;
-        self.sums[column].add(block, if_owned, self.x, move |x, weight| quantum.round(weight * x))
+        let fold = Sum::of(move |x: f64, weight| quantum.round(weight * x));
+        self.sums[column].fold(block, if_owned, self.x, fold)
     }
 
     fn column_done(&self, column: usize) {
@@ -109,18 +110,19 @@ impl GraphAlgorithm for Spmv {
         self
     }
 
-    fn finish(self: Box<Self>) -> Outcome {
+    fn finish(self: Box<Self>, _: &Grid) -> Result<Outcome, SetupError> {
         // Taken apart, so that all else is gone before y is put in order.
         let Self { quantum, renumbering, y, done, .. } = *self;
         let y = renumbering.to_dense(y);
-        Outcome {
+        Ok(Outcome {
             iterations: done,
             converged: None,
             residual: None,
             checksum: result_checksum(&y),
             values: Some(y),
             quantum: Some(quantum.unit()),
-        }
+            result: None,
+        })
     }
 }
 

@@ -2,13 +2,14 @@
 //! order of the file, no blocks, no quantum), and every vertex is compared. Where the graph is too large for that,
 //! the invariants that a right result has are checked instead.
 
+use super::reference::{Length, components, distances, explained, same};
 use super::verdict::{Verdict, compare};
 use super::{Outcome, SetupError, pagerank, spmv};
 use crate::engine::plan::PROCESS_BYTES;
 use crate::grid::Grid;
 use crate::grid::manifest::Order;
 use crate::interrupt::Interrupt;
-use crate::job::spec::AlgorithmSpec;
+use crate::job::spec::{AlgorithmSpec, Auto};
 
 /// Edges that a full recomputation goes through at most, over all its passes.
 pub const FULL_BELOW: u64 = 10_000_000;
@@ -47,7 +48,38 @@ pub fn verify(
         (AlgorithmSpec::Spmv(spec), Some(y)) => {
             spmv::invariants(spec, grid, y, outcome.quantum.unwrap_or_default(), interrupt)
         }
+        (AlgorithmSpec::Bfs(spec), Some(levels)) => {
+            let how = Traversal { length: Length::Step, root: spec.root, grid, memory, interrupt };
+            how.verify(levels)
+        }
+        (AlgorithmSpec::Sssp(spec), Some(distances)) => {
+            let how = Traversal { length: Length::Weight, root: spec.root, grid, memory, interrupt };
+            how.verify(distances)
+        }
+        (AlgorithmSpec::Wcc, Some(labels)) => Ok(same(&components(grid, interrupt)?, labels)),
         (_, None) => Ok(Verdict::Failed("the run left no values".to_owned())),
+    }
+}
+
+/// How a traversal is verified.
+struct Traversal<'a> {
+    length: Length,
+    root: Auto<u64>,
+    grid: &'a Grid,
+    memory: u64,
+    interrupt: &'a Interrupt,
+}
+
+impl Traversal<'_> {
+    fn verify(&self, values: &[f64]) -> Result<Verdict, SetupError> {
+        let Self { length, root, grid, memory, interrupt } = *self;
+        let manifest = &grid.manifest;
+        let needed = length.bytes(manifest.vertices, manifest.edges);
+        if manifest.edges < FULL_BELOW && needed.saturating_add(12 * manifest.vertices) <= memory {
+            Ok(same(&distances(length, root, grid, interrupt)?, values))
+        } else {
+            explained(length, root, grid, values, interrupt)
+        }
     }
 }
 

@@ -153,6 +153,9 @@ pub struct OnceArgs {
     /// Format of the file
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = formats())]
     pub format: String,
+    /// Vertex at which bfs and sssp begin [default: the one with the most out-arcs]
+    #[arg(long, value_name = "ID", allow_negative_numbers = true, value_parser = value_parser!(u64).range(..=i64::MAX as u64))]
+    pub root: Option<u64>,
     /// Iterations at most [default: 20 for pagerank, 500 with a tolerance; 1 for spmv and scan]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(u64).range(1..=1_000_000_000))]
     pub iterations: Option<u64>,

@@ -170,7 +170,15 @@ impl Size {
             None => bytes.div_ceil(plan.block),
         };
         let kept = plan.kept_bytes(bytes, requests);
-        let reads = format_bytes(plan.read_bytes(bytes, requests, spec.algorithm.iterations()));
+        let Some(passes) = spec.algorithm.iterations() else {
+            let bytes = format_bytes(bytes);
+            let text = format!(
+                "{}{bytes} on disk, reads at most that in each pass, as many as it takes",
+                self.about
+            );
+            return (text, kept);
+        };
+        let reads = format_bytes(plan.read_bytes(bytes, requests, passes));
         let unknown = self.vertices.is_none() && spec.engine.cache == CacheSpec::Auto;
         let about = match self.about {
             _ if unknown || has_tolerance(&spec.algorithm) => "at most ",

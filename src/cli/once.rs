@@ -164,6 +164,7 @@ fn job(args: &OnceArgs) -> Result<Table, Problem> {
     let algorithm = [
         given("iterations", args.iterations.map(number)),
         given("tolerance", args.tolerance.map(Value::Float)),
+        given("root", args.root.map(number)),
     ];
     let values = args.output.is_some().then(|| table([given("values", Some(text("csv")))]));
     Ok(table([

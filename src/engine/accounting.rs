@@ -117,6 +117,8 @@ pub struct Account {
     pub io: Duration,
     /// Passes done.
     pub passes: u64,
+    /// Bytes of the requests that passes left out, because they wanted none of their sources.
+    pub skipped: u64,
     /// Each compute thread.
     pub compute: Vec<ComputeAccount>,
     /// All reading threads together; under model `sync` these are the compute threads.

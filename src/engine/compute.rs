@@ -8,7 +8,7 @@ use super::failure::EngineError;
 use super::pass::{IfOwned, Taken};
 use super::pins::Block;
 use super::primitives::{AtomicU64, Ordering};
-use super::schedule::{Geometry, Request};
+use super::schedule::Request;
 use crate::measure::clock::thread_cpu;
 
 /// A block with the edges that a request asked for.
@@ -43,14 +43,14 @@ pub(crate) struct PassWork<'a> {
     remaining: Vec<AtomicU64>,
     /// Edges of each column that are in the sums.
     edges: Vec<AtomicU64>,
-    /// Columns without edges: their vertex passes are dealt out by this counter.
+    /// Columns without requests: their vertex passes are dealt out by this counter.
     empty: Vec<usize>,
     next_empty: AtomicU64,
 }
 
 impl<'a> PassWork<'a> {
-    pub(crate) fn new(consumer: &'a dyn Consumer, geometry: &Geometry) -> Self {
-        let requests: Vec<u64> = (0..geometry.columns()).map(|column| geometry.requests_of(column)).collect();
+    /// The work of a pass that takes so many requests of each column.
+    pub(crate) fn new(consumer: &'a dyn Consumer, requests: Vec<u64>) -> Self {
         let empty = (0..requests.len()).filter(|&column| requests[column] == 0).collect();
         let edges = requests.iter().map(|_| AtomicU64::new(0)).collect();
         let remaining = requests.into_iter().map(AtomicU64::new).collect();

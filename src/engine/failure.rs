@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use super::primitives::{AtomicBool, Mutex, Ordering, lock};
-use crate::grid::ChunkError;
+use crate::grid::{ChunkError, GridError};
 use crate::storage::error::StorageError;
 
 /// Why a run could not go on.
@@ -42,6 +42,9 @@ pub enum EngineError {
         /// Edges there were.
         expected: u64,
     },
+    /// What the chunks hold is not known.
+    #[error(transparent)]
+    Grid(#[from] GridError),
     /// The engine behind the requests failed as a whole.
     #[error("the {engine} engine failed: {source}")]
     Engine {

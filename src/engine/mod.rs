@@ -5,6 +5,7 @@
 //! threads live for the whole run and read ahead into the next pass.
 
 pub mod accounting;
+pub mod active;
 mod compute;
 mod failure;
 mod ioc;
@@ -16,6 +17,7 @@ pub mod plan;
 mod primitives;
 mod queue;
 mod schedule;
+mod selection;
 mod sync;
 
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use pass::{Algorithm, IfOwned, Pass, Taken};
 use pins::Pins;
 use plan::Plan;
 use schedule::{Geometry, Request, Schedule};
+use selection::{Index, Selection};
 use sync::OwnReads;
 
 pub use failure::EngineError;
@@ -127,7 +130,14 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// What the requests hold, where the algorithm selects among them.
+    fn index(&self, algorithm: &dyn Algorithm) -> Result<Option<Index>, EngineError> {
+        let index = algorithm.selective().then(|| Index::of(self.setup.grid, &self.geometry));
+        Ok(index.transpose()?)
+    }
+
     fn run_ioc(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
+        let index = self.index(algorithm)?;
         let Self { setup, geometry, blocks, pins, readers } = self;
         let plan = &setup.plan;
         let schedule = Schedule::new(geometry, algorithm.passes());
@@ -138,7 +148,7 @@ impl<'a> Engine<'a> {
         let advance = |bytes| setup.progress.advance(bytes);
         let io_threads = readers.len();
         let mut accounts = vec![((), ComputeAccount::default()); plan.compute_threads as usize];
-        let (failure, passes, runtime, io, read) = scope(|scope| {
+        let (failure, done, runtime, io, read) = scope(|scope| {
             let _wakes = OnPanic(&wake);
             let started = Instant::now();
             let readers: Vec<_> = readers
@@ -167,15 +177,20 @@ impl<'a> Engine<'a> {
                 })
                 .collect();
             let tickets = primitives::AtomicU64::new(0);
-            let passes = run.passes(
+            let done = run.passes(
                 algorithm,
                 &exchange.schedule,
+                index.as_ref(),
                 &mut accounts,
                 &Rounds {
-                    begin: &|pass| {
-                        let requests = exchange.schedule.requests_per_pass();
+                    begin: &|pass, selection| {
+                        let all = exchange.schedule.requests_per_pass();
+                        let requests = selection.as_ref().map_or(all, |selection| selection.total());
                         tickets.store(requests, primitives::Ordering::Relaxed);
-                        exchange.schedule.open(pass + 2);
+                        match selection {
+                            Some(selection) => exchange.schedule.open_selected(pass, selection),
+                            None => exchange.schedule.open(pass + 2),
+                        }
                     },
                     thread: &|pass, work, (), account| {
                         let mut source = FromQueue {
@@ -198,11 +213,11 @@ impl<'a> Engine<'a> {
                 // `guarded` catches panics, so a join fails only where the account itself could not be made.
                 read.add(&reader.join().unwrap_or_default());
             }
-            (failure, passes, runtime, io, read)
+            (failure, done, runtime, io, read)
         });
         finish(
             failure,
-            passes,
+            done,
             runtime,
             io,
             accounts.into_iter().map(|((), account)| account).collect(),
@@ -212,6 +227,7 @@ impl<'a> Engine<'a> {
     }
 
     fn run_sync(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
+        let index = self.index(algorithm)?;
         let Self { setup, geometry, mut blocks, pins, readers } = self;
         let plan = &setup.plan;
         let schedule = Schedule::new(geometry, algorithm.passes());
@@ -229,12 +245,16 @@ impl<'a> Engine<'a> {
             })
             .collect();
         let started = Instant::now();
-        let passes = run.passes(
+        let done = run.passes(
             algorithm,
             &schedule,
+            index.as_ref(),
             &mut own,
             &Rounds {
-                begin: &|pass| schedule.open(pass + 1),
+                begin: &|pass, selection| match selection {
+                    Some(selection) => schedule.open_selected(pass, selection),
+                    None => schedule.open(pass + 1),
+                },
                 thread: &|_, work, (io, free, read), account| {
                     let mut source = OwnReads {
                         schedule: &schedule,
@@ -260,7 +280,7 @@ impl<'a> Engine<'a> {
             read.add(&own);
             compute.push(account);
         }
-        finish(run.failure.take(), passes, runtime, io, compute, read, threads)
+        finish(run.failure.take(), done, runtime, io, compute, read, threads)
     }
 }
 
@@ -270,7 +290,7 @@ type ThreadBody<'a, S> =
 
 /// One pass's two hooks: what opens it, and what each compute thread does in it.
 struct Rounds<'a, S> {
-    begin: &'a dyn Fn(u64),
+    begin: &'a dyn Fn(u64, Option<Arc<Selection>>),
     thread: &'a ThreadBody<'a, S>,
 }
 
@@ -309,26 +329,34 @@ impl<'a> Run<'a> {
             .ok()
     }
 
-    /// Runs pass after pass on as many threads as there are states; returns how many were done.
+    /// Runs pass after pass on as many threads as there are states.
     fn passes<S: Send>(
         &self,
         algorithm: &mut dyn Algorithm,
         schedule: &Schedule,
+        index: Option<&Index>,
         threads: &mut [(S, ComputeAccount)],
         rounds: &Rounds<'_, S>,
-    ) -> u64 {
-        let mut done = 0;
+    ) -> Done {
+        let geometry = schedule.geometry();
+        let mut done = Done::default();
         while !self.failure.raised() {
             let Some(pass) = algorithm.begin() else { break };
-            let consumer = GridPass { setup: self.setup, pass: &*pass };
-            let work = PassWork::new(&consumer, schedule.geometry());
-            (rounds.begin)(done);
+            let selected = index.zip(pass.active());
+            let selection =
+                selected.map(|(index, active)| Arc::new(index.select(active, geometry.columns())));
+            let requests = selection.as_ref().map(|selection| selection.requests().to_vec());
+            let consumer = GridPass { setup: self.setup, pass: &*pass, selection: selection.as_deref() };
+            let work = PassWork::new(&consumer, requests.unwrap_or_else(|| geometry.requests_by_column()));
+            let (number, skipped) =
+                (done.passes, selection.as_ref().map_or(0, |selection| selection.skipped()));
+            (rounds.begin)(number, selection.clone());
             scope(|scope| {
                 let _wakes = OnPanic(self.wake);
                 for (state, account) in threads.iter_mut() {
                     let (work, thread) = (&work, rounds.thread);
                     let started = Builder::new().spawn_scoped(scope, move || {
-                        guarded(&self.failure, self.wake, || thread(done, work, state, account));
+                        guarded(&self.failure, self.wake, || thread(number, work, state, account));
                     });
                     if self.granted(started).is_none() {
                         break;
@@ -342,32 +370,44 @@ impl<'a> Run<'a> {
             drop(pass);
             if !self.failure.raised() {
                 algorithm.end();
-                done += 1;
+                done.passes += 1;
+                done.skipped += skipped;
             }
         }
         done
     }
 }
 
+/// What the passes came to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Done {
+    passes: u64,
+    /// Bytes of requests that no pass wanted.
+    skipped: u64,
+}
+
 fn finish(
     failure: Option<EngineError>,
-    passes: u64,
+    done: Done,
     runtime: Duration,
     io: Duration,
     compute: Vec<ComputeAccount>,
     read: ReadAccount,
     io_threads: usize,
 ) -> Result<Account, EngineError> {
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(Account { runtime, io, passes, compute, read, io_threads }),
+    if let Some(error) = failure {
+        return Err(error);
     }
+    let Done { passes, skipped } = done;
+    Ok(Account { runtime, io, passes, skipped, compute, read, io_threads })
 }
 
 /// A pass behind the grid's checks: bytes become edges of a column.
 struct GridPass<'a> {
     setup: &'a Setup<'a>,
     pass: &'a dyn Pass,
+    /// What it reads, where that is not all.
+    selection: Option<&'a Selection>,
 }
 
 impl Consumer for GridPass<'_> {
@@ -383,7 +423,8 @@ impl Consumer for GridPass<'_> {
     /// A chunk is complete in itself, so only the column shows that one has lost edges and was sealed again.
     fn column_done(&self, column: usize, edges: u64) -> Result<(), EngineError> {
         let grid = self.setup.grid;
-        let expected = grid.manifest.columns[column].edges;
+        let all = grid.manifest.columns[column].edges;
+        let expected = self.selection.map_or(all, |selection| selection.edges_of(column));
         if edges != expected {
             return Err(EngineError::Edges { dir: grid.paths.dir.clone(), column, found: edges, expected });
         }

@@ -5,12 +5,14 @@
 //! search that takes ten minutes and not ten seconds.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use loom::model::Builder;
 use loom::thread;
 
 use super::accounting::{ComputeAccount, Outstanding, ReadAccount};
+use super::active::Marks;
 use super::compute::{Consumer, Filled, PassWork};
 use super::failure::{EngineError, Failure, guarded};
 use super::ioc::{Exchange, FromQueue, Reader};
@@ -18,6 +20,8 @@ use super::pass::{IfOwned, Taken};
 use super::pins::Pins;
 use super::primitives::{AtomicU64, Mutex, Ordering, lock};
 use super::schedule::{Geometry, Request, Schedule};
+use super::selection::{Held, Index, Selection};
+use crate::grid::Contents;
 use crate::interrupt::Interrupt;
 use crate::io::{Completion, IoEngine, ReadRequest};
 use crate::storage::buffer::{ALIGNMENT, AlignedBuffer};
@@ -58,6 +62,8 @@ impl IoEngine for AtOnce {
 /// Notes what was computed, and finds a column busy while another thread is in it.
 struct Notes {
     columns: Vec<Mutex<bool>>,
+    /// Blocks of each column, of an edge each.
+    edges: Vec<u64>,
     blocks: Mutex<Vec<Request>>,
     done: Mutex<Vec<usize>>,
 }
@@ -78,7 +84,7 @@ impl Consumer for Notes {
     }
 
     fn column_done(&self, column: usize, edges: u64) -> Result<(), EngineError> {
-        assert_eq!(edges, [2, 1][column]);
+        assert_eq!(edges, self.edges[column]);
         lock(&self.done).push(column);
         Ok(())
     }
@@ -101,6 +107,16 @@ fn broken(_: &Request, source: std::io::Error) -> EngineError {
 /// of which so many must be free for an I/O thread to go on.
 fn play(
     passes: u64,
+    blocks: (usize, usize),
+    pins: u64,
+    fails: Option<u64>,
+) -> (&'static World, Vec<&'static Notes>) {
+    play_selected(&vec![None; passes as usize], blocks, pins, fails)
+}
+
+/// The same with passes that want the blocks of these numbers, or all.
+fn play_selected(
+    passes: &[Option<&[usize]>],
     (blocks, refill): (usize, usize),
     pins: u64,
     fails: Option<u64>,
@@ -110,7 +126,7 @@ fn play(
     let pins = Pins::new(geometry.pins(), ALIGNMENT);
     let buffers = (0..blocks).map(|_| AlignedBuffer::new(ALIGNMENT)).collect();
     let world: &'static World = Box::leak(Box::new(World {
-        exchange: Exchange::new(buffers, refill, Schedule::new(geometry, passes), pins),
+        exchange: Exchange::new(buffers, refill, Schedule::new(geometry, passes.len() as u64), pins),
         failure: Failure::new(),
         outstanding: Outstanding::new(),
         interrupt: Interrupt::new(),
@@ -133,19 +149,28 @@ fn play(
         guarded(&world.failure, &|| world.exchange.close(), || reader.run(&mut account));
     });
     let mut played = Vec::new();
-    for pass in 0..passes {
+    for (pass, wanted) in (0..).zip(passes) {
         if world.failure.raised() {
             break;
         }
+        let schedule = &world.exchange.schedule;
+        let selection = wanted.map(|wanted| Arc::new(select(wanted)));
+        let all = schedule.geometry().requests_by_column();
+        let requests = selection.as_ref().map_or(all, |selection| selection.requests().to_vec());
         let notes: &'static Notes = Box::leak(Box::new(Notes {
+            edges: requests.clone(),
             columns: vec![Mutex::new(false), Mutex::new(false)],
             blocks: Mutex::new(Vec::new()),
             done: Mutex::new(Vec::new()),
         }));
-        let work: &'static PassWork<'static> =
-            Box::leak(Box::new(PassWork::new(notes, world.exchange.schedule.geometry())));
-        world.tickets.store(world.exchange.schedule.requests_per_pass(), Ordering::Relaxed);
-        world.exchange.schedule.open(pass + 2);
+        let work: &'static PassWork<'static> = Box::leak(Box::new(PassWork::new(notes, requests)));
+        let all = schedule.requests_per_pass();
+        let count = selection.as_ref().map_or(all, |selection| selection.total());
+        world.tickets.store(count, Ordering::Relaxed);
+        match selection {
+            Some(selection) => schedule.open_selected(pass, selection),
+            None => schedule.open(pass + 2),
+        }
         let other = thread::spawn(move || compute(world, work, pass));
         compute(world, work, pass);
         other.join().unwrap();
@@ -154,6 +179,23 @@ fn play(
     world.exchange.close();
     reader.join().unwrap();
     (world, played)
+}
+
+/// The selection of some of the three blocks.
+fn select(wanted: &[usize]) -> Selection {
+    const FAR: usize = 1 << 16;
+    let held = |(number, column): (usize, usize)| {
+        let source = (number * FAR) as u32;
+        let contents = Contents { first_source: source, last_source: source, edges: 1 };
+        Held { column, bytes: ALIGNMENT as u64, contents }
+    };
+    // In the order in which they go out.
+    let index = Index::new(vec![[0, 2, 1].into_iter().zip([0, 1, 0]).map(held).collect()]);
+    let mut marks = Marks::new(3 * FAR);
+    for number in wanted {
+        marks.mark(number * FAR);
+    }
+    index.select(&marks.take(), 2)
 }
 
 fn compute(world: &'static World, work: &'static PassWork<'static>, pass: u64) {
@@ -197,6 +239,25 @@ fn blocks_that_stay_are_computed_once_per_pass_too() {
             assert!(world.failure.take().is_none());
             for notes in &played {
                 assert_eq!(lock(&notes.blocks).len(), 3);
+            }
+        });
+    }
+}
+
+#[test]
+fn only_the_blocks_that_a_pass_wants_are_computed() {
+    for pins in [0, 2] {
+        check(1, move || {
+            let passes: [&[usize]; 3] = [&[1], &[], &[0, 2]];
+            let (world, played) = play_selected(&passes.map(Some), (1, 1), pins, None);
+            assert!(world.failure.take().is_none());
+            for ((pass, notes), wanted) in (0..).zip(&played).zip(passes) {
+                let mut blocks = lock(&notes.blocks).clone();
+                blocks.sort_by_key(|request| request.offset);
+                let numbers = blocks.iter().map(|request| request.offset as usize / ALIGNMENT);
+                assert!(numbers.eq(wanted.iter().copied()));
+                assert!(blocks.iter().all(|request| request.pass == pass));
+                assert_eq!(lock(&notes.done).len(), 2);
             }
         });
     }

@@ -1,6 +1,7 @@
 //! What the engine knows of an algorithm: a sequence of passes over all edges, each of which takes blocks, one
 //! column at a time, in any order.
 
+use super::active::Active;
 use crate::grid::{BlockView, ChunkError};
 
 /// What became of a block offered to a pass.
@@ -25,6 +26,11 @@ pub enum IfOwned {
 pub trait Algorithm {
     /// Passes at most: how far the engine may read ahead.
     fn passes(&self) -> u64;
+    /// Whether passes want some sources only (see [`Pass::active`]). Then what a pass reads is known when it begins, and
+    /// the engine reads no further.
+    fn selective(&self) -> bool {
+        false
+    }
     /// The next pass, or `None` where the algorithm is done.
     fn begin(&mut self) -> Option<Box<dyn Pass + '_>>;
     /// Called when every block and column of the pass is done: convergence is decided here.
@@ -36,7 +42,12 @@ pub trait Pass: Sync {
     /// Adds up the edges of a block, all of one column.
     fn block(&self, column: usize, block: &mut BlockView<'_>, if_owned: IfOwned)
     -> Result<Taken, ChunkError>;
-    /// All blocks of the column are in the sums: the vertex pass over its destinations. Called once per column,
-    /// also where the column has no edges.
+    /// All blocks of the column that the pass wants are in the sums: the vertex pass over its destinations. Called once
+    /// per column, also where there are none.
     fn column_done(&self, column: usize);
+    /// The sources that the pass wants, where they are not all: it is given no block that has none of them, and may be
+    /// given any other.
+    fn active(&self) -> Option<&Active> {
+        None
+    }
 }

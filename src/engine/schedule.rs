@@ -4,11 +4,13 @@
 //!
 //! Reading runs on across the end of a pass, but by one pass at most, and only when every request of the
 //! running pass has got its buffer: otherwise blocks of the next pass, which nobody may take yet, could fill
-//! the buffer while the running pass starves.
+//! the buffer while the running pass starves. Where passes select what they read, it stops at the end of each.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::primitives::{Condvar, Mutex, MutexGuard, lock, wait};
+use super::selection::Selection;
 
 /// One read, without its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +84,17 @@ impl Geometry {
     /// Requests that a column takes.
     pub(crate) fn requests_of(&self, column: usize) -> u64 {
         self.extents[column].iter().map(|extent| self.blocks(extent)).sum()
+    }
+
+    /// Requests that each column takes.
+    pub(crate) fn requests_by_column(&self) -> Vec<u64> {
+        (0..self.columns()).map(|column| self.requests_of(column)).collect()
+    }
+
+    /// A device's requests in the order in which they go out: column and range of the device's file.
+    pub(crate) fn requests_on(&self, device: usize) -> impl Iterator<Item = (usize, Range<u64>)> {
+        let mut cursor = Cursor::default();
+        std::iter::from_fn(move || self.next(device, &mut cursor))
     }
 
     /// Requests of a whole pass.
@@ -163,6 +176,8 @@ struct State {
     /// The pass whose requests go out, and how many of them are still to go.
     pass: u64,
     left: u64,
+    /// The requests of the pass, where they are not all.
+    selection: Option<Arc<Selection>>,
     /// Passes that may be read now, of `limit` at most.
     open: u64,
     limit: u64,
@@ -176,7 +191,16 @@ impl Schedule {
     pub(crate) fn new(geometry: Geometry, limit: u64) -> Self {
         let cursors = vec![Cursor::default(); geometry.devices.len()];
         let per_pass = geometry.requests();
-        let state = State { cursors, pass: 0, left: per_pass, open: 0, limit, version: 0, closed: false };
+        let state = State {
+            cursors,
+            pass: 0,
+            left: per_pass,
+            selection: None,
+            open: 0,
+            limit,
+            version: 0,
+            closed: false,
+        };
         Self { geometry, per_pass, state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -197,6 +221,18 @@ impl Schedule {
         self.announce(state);
     }
 
+    /// Lets pass number `pass` be read, but only what is selected. All requests of the passes before are out, and the
+    /// next pass is opened likewise.
+    pub(crate) fn open_selected(&self, pass: u64, selection: Arc<Selection>) {
+        let mut state = lock(&self.state);
+        state.open = (pass + 1).min(state.limit);
+        state.pass = pass;
+        state.left = selection.total();
+        state.selection = Some(selection);
+        state.cursors.fill(Cursor::default());
+        self.announce(state);
+    }
+
     /// No further requests, for any thread.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
@@ -210,20 +246,26 @@ impl Schedule {
         if let Some(verdict) = self.closed_or_closed_off(&mut state) {
             return verdict;
         }
+        let State { cursors, selection, .. } = &mut *state;
         loop {
-            let furthest_behind = (0..state.cursors.len())
-                .filter(|&device| !state.cursors[device].done && room(device))
-                .min_by_key(|&device| state.cursors[device].issued);
+            let furthest_behind = (0..cursors.len())
+                .filter(|&device| !cursors[device].done && room(device))
+                .min_by_key(|&device| cursors[device].issued);
             let Some(device) = furthest_behind else {
                 return Next::Later(state.version);
             };
-            let cursor = &mut state.cursors[device];
+            let cursor = &mut cursors[device];
             let Some((column, range)) = self.geometry.next(device, cursor) else {
                 cursor.done = true;
                 continue;
             };
-            let pin = self.geometry.devices[device].pin(cursor.issued);
+            let index = cursor.issued;
             cursor.issued += 1;
+            if selection.as_ref().is_some_and(|selection| !selection.wants(device, index)) {
+                continue;
+            }
+            // By its place among all requests, whatever is selected: what stays in memory is the same in every pass.
+            let pin = self.geometry.devices[device].pin(index);
             let len = (range.end - range.start) as usize;
             let request = Request { pass: state.pass, column, device, offset: range.start, len, pin };
             state.left -= 1;
@@ -269,7 +311,10 @@ impl Schedule {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::active::{Marks, SHIFT};
+    use super::super::selection::{Held, Index};
     use super::*;
+    use crate::grid::Contents;
 
     fn drain(schedule: &Schedule, room: &dyn Fn(usize) -> bool) -> Vec<Request> {
         let mut requests = Vec::new();
@@ -344,6 +389,52 @@ mod tests {
         assert!(matches!(schedule.take(&|_| true), Next::Later(_)), "pass 2 is not open");
         schedule.close();
         assert_eq!(schedule.take(&|_| true), Next::Finished);
+    }
+
+    /// A granule of sources per request: first those of device 0 in the order in which they go out, then those of device
+    /// 1.
+    fn index(geometry: &Geometry) -> Index {
+        let mut granule = 0;
+        let mut of = |device: usize| -> Vec<Held> {
+            let held = geometry.requests_on(device).map(|(column, range)| {
+                let contents = Contents { first_source: granule, last_source: granule + 9, edges: 7 };
+                granule += 1 << SHIFT;
+                Held { column, bytes: range.end - range.start, contents }
+            });
+            held.collect()
+        };
+        Index::new(vec![of(0), of(1)])
+    }
+
+    #[test]
+    fn a_pass_that_selects_gets_the_blocks_it_wants_with_the_pins_they_always_have() {
+        let geometry = pinning(6);
+        let index = index(&geometry);
+        let schedule = Schedule::new(geometry, 9);
+        schedule.open(1);
+        let mut all = drain(&schedule, &|_| true);
+        // In the order of the granules.
+        all.sort_by_key(|request| request.device);
+        let place = |r: &Request| all.iter().position(|o| (o.device, o.offset) == (r.device, r.offset));
+        let mut marks = Marks::new(14 << SHIFT);
+        for (pass, wanted) in (1..).zip([&[0_usize, 5, 13][..], &[], &[1, 2, 3, 4, 12], &[13]]) {
+            for granule in wanted {
+                marks.mark(granule << SHIFT);
+            }
+            let selection = Arc::new(index.select(&marks.take(), 3));
+            let expected: Vec<Request> = wanted.iter().map(|&at| Request { pass, ..all[at] }).collect();
+            assert_eq!(selection.total(), expected.len() as u64);
+            let of = |column: usize| expected.iter().filter(|r| r.column == column).count() as u64;
+            assert_eq!(selection.requests(), [of(0), of(1), of(2)]);
+            assert_eq!(selection.edges_of(1), 7 * of(1));
+            let bytes = |requests: &[Request]| requests.iter().map(|r| r.len as u64).sum::<u64>();
+            assert_eq!(selection.skipped(), bytes(&all) - bytes(&expected));
+            assert!(matches!(schedule.take(&|_| true), Next::Later(_)), "pass {pass} is not open");
+            schedule.open_selected(pass, selection);
+            let mut requests = drain(&schedule, &|_| true);
+            requests.sort_by_key(place);
+            assert_eq!(requests, expected);
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Expectation {
 
     /// Number of the chunk at the offset.
     fn sequence(&self) -> u64 {
-        position(self.stripes, self.device, self.offset) / CHUNK as u64
+        self.stripes.position(self.device, self.offset) / CHUNK as u64
     }
 
     /// The chunk in `bytes`, if it is the one that must lie here.
@@ -64,14 +64,6 @@ impl Expectation {
         let (device, offset, column) = (self.device, self.offset, self.column);
         ChunkError { sequence: self.sequence(), column, device, offset, fault }
     }
-}
-
-/// Logical position of a byte of a device's file: the inverse of [`Stripes::locate`].
-fn position(stripes: Stripes, device: usize, offset: u64) -> u64 {
-    // From the start of a stripe, its rest is all of it.
-    let stripe = stripes.rest_of_stripe(0);
-    let row = offset / stripe;
-    (row * stripes.devices() as u64 + device as u64) * stripe + offset % stripe
 }
 
 /// A chunk that is not what must lie at its place.
@@ -372,22 +364,4 @@ pub(super) fn check_digest(
     renumbering: &Renumbering,
 ) -> Result<(), ChunkError> {
     equal("digest", chunk.header.digest, chunk.digest(renumbering)).map_err(|fault| expect.error(fault))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn position_is_the_inverse_of_locate() {
-        for devices in 1..5 {
-            for stripe in [1, 3, 8] {
-                let stripes = Stripes::new(devices, stripe);
-                for logical in 0..200 {
-                    let (device, offset) = stripes.locate(logical);
-                    assert_eq!(position(stripes, device, offset), logical);
-                }
-            }
-        }
-    }
 }

@@ -66,10 +66,12 @@ fn parts(manifest: &Manifest) -> Result<(), &'static str> {
 }
 
 fn counts(manifest: &Manifest) -> Result<(), &'static str> {
-    let Manifest { vertices, edges, dangling, self_loops, .. } = *manifest;
+    let Manifest { vertices, edges, dangling, self_loops, negative_weights, .. } = *manifest;
     let sources = vertices.checked_sub(dangling).ok_or("there are more dangling vertices than vertices")?;
     held(sources <= edges && (edges == 0 || sources > 0), "the edges do not fit the dangling vertices")?;
-    held(self_loops <= edges, "there are more self-loops than edges")
+    held(self_loops <= edges, "there are more self-loops than edges")?;
+    let signed = if manifest.weights == WeightKind::Unit { 0 } else { edges };
+    held(negative_weights <= signed, "there are more negative weights than weights")
 }
 
 fn weights(manifest: &Manifest) -> Result<(), &'static str> {

@@ -50,6 +50,22 @@ pub(super) fn write_numbers<const N: usize>(
     write().map_err(GridError::io("writing", path))
 }
 
+/// Syncs a file that was written piece by piece, and returns the xxh3 of all of it.
+pub(super) fn seal_numbers(file: &File, path: &Path) -> Result<u64, GridError> {
+    let seal = || -> io::Result<u64> {
+        file.sync_all()?;
+        let mut file = File::open(path)?;
+        let (mut hasher, mut buffer) = (Xxh3::new(), vec![0; BUFFER]);
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(hasher.digest()),
+                length => hasher.update(&buffer[..length]),
+            }
+        }
+    };
+    seal().map_err(GridError::io("writing", path))
+}
+
 /// Reads what [`write_numbers`] wrote. The checksum is known to be right only when the end is reached, so the last
 /// item may be an error, and whoever stops early has not checked.
 pub(super) struct NumberReader<const N: usize> {

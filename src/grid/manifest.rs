@@ -9,7 +9,7 @@ use super::chunk::{PAYLOAD, RawEdge};
 use super::consistency;
 
 /// Version of the on-disk format; a grid of another version is built anew.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Code of the edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,6 +155,8 @@ pub struct Manifest {
     /// Wrapping sum of all edges' digests, mixed with the vertex count: the data set's checksum, the same for
     /// every layout.
     pub dataset_checksum: u64,
+    /// Arcs whose weight is below zero.
+    pub negative_weights: u64,
     /// Largest |weight|; 1 where there are none. A string in the file, because JSON readers may round numbers.
     #[serde(with = "exact")]
     pub max_abs_weight: f64,
@@ -168,6 +170,8 @@ pub struct Manifest {
     pub order: Order,
     /// xxh3 of `order.bin` (dense index of every position, u32 little endian); absent where the order is natural.
     pub order_checksum: Option<u64>,
+    /// xxh3 of `contents.bin` (see [`super::contents`]).
+    pub contents_checksum: u64,
     /// xxh3 of `degrees.bin` (out-degree of every vertex by position, u32 little endian).
     pub degrees_checksum: u64,
     /// xxh3 of `ids.bin` (original id of every vertex, u64 little endian, ascending); absent where ids are dense.

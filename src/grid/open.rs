@@ -10,6 +10,7 @@ use crate::storage::stripe::Stripes;
 
 use super::block::Expectation;
 use super::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC};
+use super::contents;
 use super::error::GridError;
 use super::files::{NumberReader, is_missing};
 use super::lock::{self, InUse};
@@ -69,6 +70,9 @@ impl Grid {
     fn is_complete(&self) -> Result<bool, GridError> {
         let Manifest { vertices, ref part_bytes, ids_checksum, order_checksum, .. } = self.manifest;
         if order_checksum.is_some() && !has_length(&self.paths.order(), vertices * 4)? {
+            return Ok(false);
+        }
+        if !has_length(&self.paths.contents(), self.manifest.chunks() * contents::ENTRY as u64)? {
             return Ok(false);
         }
         let ids = ids_checksum.is_none() || has_length(&self.paths.ids(), vertices * 8)?;

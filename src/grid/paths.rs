@@ -127,6 +127,11 @@ impl GridPaths {
         self.dir.join("degrees.bin")
     }
 
+    /// What each chunk holds: see [`super::Contents`].
+    pub fn contents(&self) -> PathBuf {
+        self.dir.join("contents.bin")
+    }
+
     /// Original ids, u64 little endian, ascending; there only where ids are not dense.
     pub fn ids(&self) -> PathBuf {
         self.dir.join("ids.bin")

@@ -8,6 +8,7 @@ use crate::progress::Unit;
 
 use super::chunk::CHUNK;
 use super::consistency;
+use super::contents::Contents;
 use super::digest::dataset_checksum;
 use super::error::GridError;
 use super::manifest::Manifest;
@@ -35,6 +36,7 @@ struct Sums {
     edges: u64,
     digest: u64,
     self_loops: u64,
+    negative_weights: u64,
 }
 
 /// Checks every byte of a grid: chunks (header, checksum, ids, every edge's digest, zero padding), edges per
@@ -45,6 +47,7 @@ pub fn verify(grid: &Grid, context: Context<'_>) -> Result<Verified, GridError> 
     check_manifest(grid)?;
     check_ids(grid)?;
     let renumbering = Arc::new(check_order(grid)?);
+    let contents: Vec<Contents> = grid.contents()?.collect::<Result<_, _>>()?;
     let degrees: Vec<AtomicU32> = (0..manifest.vertices).map(|_| AtomicU32::new(0)).collect();
     let next = AtomicUsize::new(0);
     context.progress.begin(&format!("{}: verify", manifest.dataset), Some(grid.total_bytes()), Unit::Bytes);
@@ -57,7 +60,14 @@ pub fn verify(grid: &Grid, context: Context<'_>) -> Result<Verified, GridError> 
                 return Ok(sums);
             }
             let column = column as u32;
-            sums = sums.and(verify_column(grid, column, &renumbering, &degrees, &|| stop.raised(), context)?);
+            sums = sums.and(verify_column(
+                grid,
+                column,
+                &renumbering,
+                (&degrees, &contents),
+                &|| stop.raised(),
+                context,
+            )?);
         }
     });
     context.progress.end();
@@ -66,6 +76,7 @@ pub fn verify(grid: &Grid, context: Context<'_>) -> Result<Verified, GridError> 
     let checksum = dataset_checksum(sums.digest, manifest.vertices);
     expect(grid, "edges", sums.edges, manifest.edges)?;
     expect(grid, "self loops", sums.self_loops, manifest.self_loops)?;
+    expect(grid, "negative weights", sums.negative_weights, manifest.negative_weights)?;
     expect(grid, "data set checksum", checksum, manifest.dataset_checksum)?;
     let (chunks, bytes) = (manifest.chunks(), grid.total_bytes());
     Ok(Verified { edges: sums.edges, chunks, bytes, dataset_checksum: checksum })
@@ -77,6 +88,7 @@ impl Sums {
             edges: self.edges + other.edges,
             digest: self.digest.wrapping_add(other.digest),
             self_loops: self.self_loops + other.self_loops,
+            negative_weights: self.negative_weights + other.negative_weights,
         }
     }
 }
@@ -85,7 +97,7 @@ fn verify_column(
     grid: &Grid,
     column: u32,
     renumbering: &Arc<Renumbering>,
-    degrees: &[AtomicU32],
+    (degrees, contents): (&[AtomicU32], &[Contents]),
     stopped: &dyn Fn() -> bool,
     context: Context<'_>,
 ) -> Result<Sums, GridError> {
@@ -97,13 +109,28 @@ fn verify_column(
         }
         sums.edges += u64::from(chunk.header.edges);
         sums.digest = sums.digest.wrapping_add(chunk.header.digest);
-        chunk.for_each(|source, target, _| {
+        let mut found = Contents::NONE;
+        chunk.for_each(|source, target, weight| {
+            let source_id = source as u32;
+            found = found.and(Contents { first_source: source_id, last_source: source_id, edges: 1 });
             sums.self_loops += u64::from(source == target);
+            sums.negative_weights += u64::from(weight < 0.0);
             degrees[source as usize].fetch_add(1, Ordering::Relaxed);
         });
+        check_contents(grid, chunk.header.sequence, contents, found)?;
         context.progress.advance(CHUNK as u64);
     }
     Ok(sums)
+}
+
+/// A chunk must hold what it is said to.
+fn check_contents(grid: &Grid, chunk: u64, said: &[Contents], found: Contents) -> Result<(), GridError> {
+    let said = said[chunk as usize];
+    if said == found {
+        return Ok(());
+    }
+    let what = format!("chunk {chunk} holds {found:?}, but it says {said:?}");
+    Err(GridError::Damaged { path: grid.paths.contents(), what })
 }
 
 /// The manifest must not contradict itself, nor the files it.

@@ -17,7 +17,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::spec::{
-    AlgorithmSpec, Auto, EngineSpec, GridSpec, PagerankSpec, RunSpec, ScanSpec, SpmvSpec, StorageSpec,
+    AlgorithmSpec, Auto, BfsSpec, EngineSpec, GridSpec, PagerankSpec, RunSpec, ScanSpec, SpmvSpec, SsspSpec,
+    StorageSpec,
 };
 
 /// `r` and 12 hex digits: of xxh3 over the canonical JSON (dotted names in byte order, no blanks) of what the
@@ -82,6 +83,9 @@ impl Fields {
                 self.put("algorithm.spmv.iterations", iterations);
                 self.put("algorithm.spmv.x", if x.is_some() { "file" } else { "ones" });
             }
+            AlgorithmSpec::Bfs(BfsSpec { root }) => self.put_auto("algorithm.bfs.root", root),
+            AlgorithmSpec::Sssp(SsspSpec { root }) => self.put_auto("algorithm.sssp.root", root),
+            AlgorithmSpec::Wcc => {}
         }
     }
 
@@ -215,6 +219,11 @@ mod tests {
         ids.push(id(&JOB.replace("pagerank", "spmv"), &[]));
         ids.push(id(&JOB.replace("pagerank", "spmv"), &["algorithm.spmv.x=x.csv"]));
         ids.push(id(&JOB.replace("pagerank", "scan"), &[]));
+        for algorithm in ["bfs", "sssp"] {
+            ids.push(id(&JOB.replace("pagerank", algorithm), &[]));
+            ids.push(id(&JOB.replace("pagerank", algorithm), &[&format!("algorithm.{algorithm}.root=3")]));
+        }
+        ids.push(id(&JOB.replace("pagerank", "wcc"), &[]));
         let mut distinct = ids.clone();
         distinct.sort();
         distinct.dedup();

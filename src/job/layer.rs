@@ -216,9 +216,13 @@ fn unknown_key(path: &str, key: &Key, place: Place<'_>) -> Fault {
         known.extend(place.keys);
         offered.extend(place.keys);
     }
-    let help = suggest::did_you_mean(name, known.iter().copied())
-        .or_else(|| elsewhere(name))
-        .unwrap_or_else(|| format!("known here: {}", offered.join(", ")));
+    let help =
+        suggest::did_you_mean(name, known.iter().copied()).or_else(|| elsewhere(name)).unwrap_or_else(|| {
+            match offered.as_slice() {
+                [] => "it has no keys".to_owned(),
+                offered => format!("known here: {}", offered.join(", ")),
+            }
+        });
     Fault::new(format!("unknown key `{name}` in {}", place.table(&table))).at(&key.origin).help(help)
 }
 
@@ -320,6 +324,8 @@ fn convert(kind: &Kind, node: &Node) -> Result<Typed, Misfit> {
         Kind::Auto(_) if node.as_text() == Some("auto") => Ok(Typed::Auto),
         Kind::Off(_) if node.as_text() == Some("off") => Ok(Typed::Off),
         Kind::Auto(kind) | Kind::Off(kind) => convert(kind, node),
+        // As a table it is not a value.
+        Kind::Empty => Err(Misfit::Kind),
         Kind::Later(help) => Err(Misfit::Later { help: (*help).into() }),
     }
 }

@@ -57,6 +57,9 @@ fn source(spec: &RunSpec) -> Result<(), OutOfRange> {
 fn algorithm(spec: &RunSpec) -> Result<(), OutOfRange> {
     match &spec.algorithm {
         AlgorithmSpec::Scan(scan) => count("algorithm.scan.iterations", scan.iterations),
+        AlgorithmSpec::Bfs(bfs) => auto("algorithm.bfs.root", bfs.root),
+        AlgorithmSpec::Sssp(sssp) => auto("algorithm.sssp.root", sssp.root),
+        AlgorithmSpec::Wcc => Ok(()),
         AlgorithmSpec::Spmv(spmv) => count("algorithm.spmv.iterations", spmv.iterations),
         AlgorithmSpec::Pagerank(pagerank) => {
             count("algorithm.pagerank.iterations", pagerank.iterations)?;

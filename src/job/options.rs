@@ -71,6 +71,8 @@ pub enum Kind {
     Off(&'static Kind),
     /// `false`: what `true` asks for is not offered by this version.
     OnlyFalse,
+    /// A table without keys.
+    Empty,
     /// A key or a whole table of the job format that this version does not offer, and what to do instead.
     Later(&'static str),
 }
@@ -97,6 +99,7 @@ impl Kind {
             Self::Auto(kind) => format!("\"auto\" or {}", kind.expected()),
             Self::Off(kind) => format!("\"off\" or {}", kind.expected()),
             Self::OnlyFalse => "false".into(),
+            Self::Empty => "a table without keys".into(),
             Self::Later(_) => "nothing yet".into(),
         }
     }
@@ -128,7 +131,8 @@ const THREADS: Kind = Kind::Auto(&count(1, 1024));
 /// A scale of 40 with 2^20 edges per vertex is 2^60 edges: counts fit 64 bits.
 const MOST_EDGES_PER_VERTEX: u64 = 1 << 20;
 const MOST_VERTICES: u64 = 1 << 48;
-const OTHER_ALGORITHM: Kind = Kind::Later("use [algorithm.pagerank], [algorithm.spmv] or [algorithm.scan]");
+const ROOT: Kind = Kind::Auto(&count(0, i64::MAX as u64));
+const ROOT_HELP: &str = "original id of the vertex to begin at; auto: the one with the most out-arcs";
 const NO_TABLE: Kind = Kind::Later("take the table out of the job");
 /// Sources and destinations of a chunk are relative to bases, in 32 bits.
 const WIDEST_WINDOW: u64 = 1 << 32;
@@ -204,9 +208,9 @@ pub static OPTIONS: &[OptionEntry] = &[
     ),
     option("algorithm.spmv.iterations", ITERATIONS, "1", "products computed from the same x"),
     option("algorithm.spmv.x", Kind::OneOrPath, "1", "1 everywhere, or a file of vertex,value lines"),
-    option("algorithm.bfs", OTHER_ALGORITHM, "", "breadth-first search"),
-    option("algorithm.wcc", OTHER_ALGORITHM, "", "weakly connected components"),
-    option("algorithm.sssp", OTHER_ALGORITHM, "", "shortest paths"),
+    option("algorithm.bfs.root", ROOT, "\"auto\"", ROOT_HELP),
+    option("algorithm.sssp.root", ROOT, "\"auto\"", ROOT_HELP),
+    option("algorithm.wcc", Kind::Empty, "", "the table stands for the algorithm"),
     option(
         "storage.devices",
         Kind::Paths,
@@ -309,9 +313,12 @@ pub static OPTIONS: &[OptionEntry] = &[
 ];
 
 /// The algorithms of this version, each a table of options, and what they do.
-pub const ALGORITHMS: [(&str, &str); 3] = [
+pub const ALGORITHMS: [(&str, &str); 6] = [
     ("pagerank", "Rank of every vertex"),
     ("spmv", "Sum over the arcs into every vertex of weight times 1"),
+    ("bfs", "Arcs from one vertex to every other"),
+    ("sssp", "Length of the shortest path from one vertex to every other"),
+    ("wcc", "Component of every vertex, directions ignored"),
     ("scan", "Read and check only"),
 ];
 
@@ -328,7 +335,10 @@ pub const ALGORITHM_NAMES: [&str; ALGORITHMS.len()] = {
 
 /// Whether a dotted name is a table of options: `engine`, `algorithm.pagerank`, or the empty name of the whole.
 pub(crate) fn is_table(path: &str) -> bool {
-    path.is_empty() || OPTIONS.iter().any(|option| below(path, option.path).is_some())
+    let within = |option: &OptionEntry| {
+        below(path, option.path).is_some() || (path == option.path && matches!(option.kind, Kind::Empty))
+    };
+    path.is_empty() || OPTIONS.iter().any(within)
 }
 
 /// Names of the keys and tables right below a table.

@@ -13,9 +13,9 @@ use super::layer::{Layers, Setting, Typed};
 use super::registry::{self, Registry};
 use super::source::Origin;
 use super::spec::{
-    AlgorithmSpec, Auto, CacheSpec, DanglingSpec, EncodingSpec, EngineSpec, GridSpec, InitSpec, IoSpec,
-    KernelSpec, MeasureSpec, ModelSpec, OrderSpec, OutputSpec, PagerankSpec, PrecisionSpec, RunSpec,
-    ScanSpec, SpmvSpec, StorageSpec, VerifySpec, VertexOrderSpec,
+    AlgorithmSpec, Auto, BfsSpec, CacheSpec, DanglingSpec, EncodingSpec, EngineSpec, GridSpec, InitSpec,
+    IoSpec, KernelSpec, MeasureSpec, ModelSpec, OrderSpec, OutputSpec, PagerankSpec, PrecisionSpec, RunSpec,
+    ScanSpec, SpmvSpec, SsspSpec, StorageSpec, VerifySpec, VertexOrderSpec,
 };
 use crate::grid::chunk::CHUNK;
 use crate::units::format_bytes;
@@ -108,6 +108,9 @@ impl Resolver<'_> {
                 Ok(AlgorithmSpec::Scan(ScanSpec { iterations: values.count("algorithm.scan.iterations")? }))
             }
             "pagerank" => pagerank(values).map(AlgorithmSpec::Pagerank),
+            "bfs" => Ok(AlgorithmSpec::Bfs(BfsSpec { root: values.auto("algorithm.bfs.root")? })),
+            "sssp" => Ok(AlgorithmSpec::Sssp(SsspSpec { root: values.auto("algorithm.sssp.root")? })),
+            "wcc" => Ok(AlgorithmSpec::Wcc),
             _ => self.spmv(values).map(AlgorithmSpec::Spmv),
         }
     }

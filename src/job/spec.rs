@@ -168,6 +168,12 @@ pub enum AlgorithmSpec {
     Pagerank(PagerankSpec),
     /// y = A^T x over the arcs: `y[dst] += w * x[src]`.
     Spmv(SpmvSpec),
+    /// Breadth-first search.
+    Bfs(BfsSpec),
+    /// Shortest paths.
+    Sssp(SsspSpec),
+    /// Weakly connected components.
+    Wcc,
 }
 
 impl AlgorithmSpec {
@@ -177,15 +183,20 @@ impl AlgorithmSpec {
             Self::Scan(_) => "scan",
             Self::Pagerank(_) => "pagerank",
             Self::Spmv(_) => "spmv",
+            Self::Bfs(_) => "bfs",
+            Self::Sssp(_) => "sssp",
+            Self::Wcc => "wcc",
         }
     }
 
-    /// Passes over the edges, at most.
-    pub fn iterations(&self) -> u64 {
+    /// Passes over the edges, at most; `None` where the graph decides.
+    pub fn iterations(&self) -> Option<u64> {
         match self {
-            Self::Scan(spec) => spec.iterations,
-            Self::Pagerank(spec) => spec.iterations,
-            Self::Spmv(spec) => spec.iterations,
+            Self::Scan(spec) => Some(spec.iterations),
+            Self::Pagerank(spec) => Some(spec.iterations),
+            Self::Spmv(spec) => Some(spec.iterations),
+            Self::Bfs(_) | Self::Sssp(_) => None,
+            Self::Wcc => Some(1),
         }
     }
 }
@@ -262,6 +273,22 @@ pub struct SpmvSpec {
     pub iterations: u64,
     /// x from a file (`vertex,value` lines as `[output] values` writes them), or 1 everywhere.
     pub x: Option<PathBuf>,
+}
+
+/// `[algorithm.bfs]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BfsSpec {
+    /// Original id of the vertex to begin at; `auto`: the one with the most out-arcs, of equals the smallest id.
+    pub root: Auto<u64>,
+}
+
+/// `[algorithm.sssp]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SsspSpec {
+    /// As [`BfsSpec::root`].
+    pub root: Auto<u64>,
 }
 
 /// `[storage]`.

@@ -40,7 +40,12 @@ fn line(run: &RunSpec) -> String {
         Auto::Auto => "auto".into(),
         Auto::Value(bytes) => crate::units::format_bytes(bytes),
     };
-    format!("{} {algorithm} {} {} {block}", run.variant, run.algorithm.iterations(), run.storage.ssds)
+    format!(
+        "{} {algorithm} {} {} {block}",
+        run.variant,
+        run.algorithm.iterations().unwrap_or(0),
+        run.storage.ssds
+    )
 }
 
 #[test]
@@ -192,8 +197,9 @@ fn an_axis_that_set_decides_collapses_to_its_value() {
 
 #[test]
 fn iterations_default_to_500_with_a_tolerance_and_to_20_without() {
-    let job =
-        |tail: &str| runs(&format!("{BASE}[algorithm.pagerank]\n{tail}"), &[])[0].algorithm.iterations();
+    let job = |tail: &str| {
+        runs(&format!("{BASE}[algorithm.pagerank]\n{tail}"), &[])[0].algorithm.iterations().unwrap()
+    };
     assert_eq!(job(""), 20);
     assert_eq!(job("tolerance = 1e-9"), 500);
     assert_eq!(job("tolerance = \"off\""), 20);

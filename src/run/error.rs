@@ -82,6 +82,7 @@ impl From<EngineError> for RunError {
             EngineError::Read { .. } | EngineError::Engine { .. } => Self::Io(text),
             EngineError::Threads(_) => Self::Resources(text),
             EngineError::Panicked(_) => Self::Crash(text),
+            EngineError::Grid(error) => error.into(),
         }
     }
 }
@@ -90,7 +91,10 @@ impl From<SetupError> for RunError {
     fn from(error: SetupError) -> Self {
         match error {
             SetupError::Grid(error) => error.into(),
-            SetupError::Overflow { .. } | SetupError::Vector(_) => Self::Config(error.to_string()),
+            SetupError::Overflow { .. } | SetupError::Vector(_) | SetupError::Root { .. } => {
+                Self::Config(error.to_string())
+            }
+            SetupError::Negative { .. } | SetupError::Label { .. } => Self::Dataset(error.to_string()),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::engine::{self, Engine, Setup};
 use crate::grid::Grid;
 use crate::interrupt::Interrupt;
 use crate::io::Shaper;
-use crate::job::spec::{CacheSpec, VerifySpec};
+use crate::job::spec::{CacheSpec, SourceSpec, VerifySpec};
 use crate::measure::environment;
 use crate::progress::{Progress, Unit};
 use crate::report::{AttemptId, Digest, Phase, Row, Status, ValuesWriter, values_path};
@@ -104,7 +104,7 @@ fn attempt(
         );
     }
     let (account, outcome) = measure(run, &grid, plan, files, around, started, row)?;
-    fill_account(row, &grid, &account);
+    fill_account(row, &account);
     fill_outcome(row, &outcome);
     contradict(row, around)?;
     describe(&grid, &outcome, row, aftermath)?;
@@ -154,11 +154,16 @@ fn measure(
     started: Instant,
     row: &mut Row,
 ) -> Result<(Account, Outcome), RunError> {
-    let mut algorithm =
-        algorithm::create(&run.spec.algorithm, algorithm::Setup { grid, kernel: plan.kernel })?;
+    let graph = match &run.spec.dataset.source {
+        SourceSpec::File { path, .. } => path.display().to_string(),
+        SourceSpec::Kronecker(_) => run.spec.dataset.name.clone(),
+    };
+    let mut algorithm = algorithm::create(
+        &run.spec.algorithm,
+        algorithm::Setup { grid, graph: &graph, kernel: plan.kernel },
+    )?;
     let rate = run.spec.storage.emulate.and_then(NonZeroU64::new);
     let shaper = rate.map(|rate| Arc::new(Shaper::new(files.count(), rate)));
-    let passes = algorithm.as_algorithm().passes();
     let setup = Setup {
         grid,
         plan,
@@ -169,12 +174,14 @@ fn measure(
     };
     let engine = Engine::prepare(setup)?;
     row.setup_s = Some(started.elapsed().into());
-    let bytes = plan.read_bytes(grid.total_bytes(), engine::requests(grid, &plan), passes);
-    around.progress.begin(around.stage, Some(bytes), Unit::Bytes);
+    let requests = engine::requests(grid, &plan);
+    let passes = run.spec.algorithm.iterations();
+    let bytes = passes.map(|passes| plan.read_bytes(grid.total_bytes(), requests, passes));
+    around.progress.begin(around.stage, bytes, Unit::Bytes);
     let account = engine.run(algorithm.as_algorithm());
     around.progress.end();
     fill_usage(row);
-    Ok((account?, algorithm.finish()))
+    Ok((account?, algorithm.finish(grid)?))
 }
 
 /// An error where a repetition of the same run came to another result.
@@ -197,6 +204,10 @@ fn describe(
     row: &mut Row,
     aftermath: &mut Aftermath,
 ) -> Result<(), RunError> {
+    if let Some(result) = &outcome.result {
+        row.result = Some(result.clone());
+        return Ok(());
+    }
     let Some(values) = &outcome.values else {
         row.result = Some(format!("{} edges read", grid.manifest.edges));
         return Ok(());

@@ -9,7 +9,7 @@ use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
 use crate::grid::Grid;
 use crate::grid::manifest::Order;
-use crate::job::spec::{AlgorithmSpec, ModelSpec};
+use crate::job::spec::{AlgorithmSpec, Auto, BfsSpec, ModelSpec, SsspSpec};
 use crate::measure::environment::Environment;
 use crate::measure::{clock, disk};
 use crate::report::{AttemptId, Digest, Row, Seconds};
@@ -76,7 +76,7 @@ pub(crate) fn fill_plan(row: &mut Row, plan: &Plan) {
 }
 
 /// Where the time went.
-pub(crate) fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
+pub(crate) fn fill_account(row: &mut Row, account: &Account) {
     let runtime = account.runtime.as_secs_f64();
     let per_second = |amount: f64| (runtime > 0.0).then(|| amount / runtime);
     row.runtime_s = Some(account.runtime.into());
@@ -86,10 +86,10 @@ pub(crate) fn fill_account(row: &mut Row, grid: &Grid, account: &Account) {
     if row.model.as_deref() == Some("ioc") {
         row.io_wait_s = Some(Seconds(account.read.wait.as_secs_f64() / account.io_threads.max(1) as f64));
     }
-    row.edges_per_s = per_second(grid.manifest.edges as f64 * account.passes as f64);
+    row.edges_per_s = per_second(account.compute.iter().map(|thread| thread.edges as f64).sum());
     row.read_b = Some(account.read.bytes);
     row.cached_b = Some(account.read.cached);
-    row.skipped_b = Some(0);
+    row.skipped_b = Some(account.skipped);
     row.read_requests = Some(account.read.requests);
     row.read_mb_per_s = per_second(account.read.bytes as f64 / 1e6);
     if account.read.requests > 0 {
@@ -143,9 +143,16 @@ fn now_utc() -> String {
 
 /// An algorithm's parameters in one cell.
 fn parameters(algorithm: &AlgorithmSpec) -> String {
-    let mut text = format!("iterations={}", algorithm.iterations());
+    let mut text = algorithm.iterations().map_or_else(String::new, |count| format!("iterations={count}"));
     match algorithm {
         AlgorithmSpec::Scan(_) => {}
+        AlgorithmSpec::Wcc => text.clear(),
+        AlgorithmSpec::Bfs(BfsSpec { root }) | AlgorithmSpec::Sssp(SsspSpec { root }) => match root {
+            Auto::Auto => text += "root=auto",
+            Auto::Value(root) => {
+                let _ = write!(text, "root={root}");
+            }
+        },
         AlgorithmSpec::Spmv(spec) => text += if spec.x.is_some() { " x=file" } else { " x=1" },
         AlgorithmSpec::Pagerank(spec) => {
             if let Some(tolerance) = spec.tolerance {

@@ -32,6 +32,12 @@ impl Stripes {
         ((stripe % self.devices) as usize, stripe / self.devices * self.stripe + position % self.stripe)
     }
 
+    /// Logical position of a byte of a device's file: the inverse of [`Self::locate`].
+    pub fn position(&self, device: usize, offset: u64) -> u64 {
+        let row = offset / self.stripe;
+        (row * self.devices + device as u64) * self.stripe + offset % self.stripe
+    }
+
     /// Bytes from a logical position to the end of its stripe.
     pub fn rest_of_stripe(&self, position: u64) -> u64 {
         self.stripe - position % self.stripe
@@ -64,6 +70,7 @@ mod tests {
                 for position in 0..100 {
                     let (device, offset) = stripes.locate(position);
                     assert_eq!(offset, next[device], "position {position}");
+                    assert_eq!(stripes.position(device, offset), position);
                     next[device] += 1;
                     for (device, &len) in next.iter().enumerate() {
                         assert_eq!(stripes.on_device(device, position + 1), len);

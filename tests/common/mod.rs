@@ -180,7 +180,8 @@ fn run_on<'a>(
         kernel: case.kernel,
     };
     let plan = Plan { pins: case.pins, ..Plan::resolve(&engine, Some(case.interleave), case.ssds, 2, None)? };
-    let mut state = algorithm::create(algorithm, algorithm::Setup { grid, kernel: plan.kernel })?;
+    let mut state =
+        algorithm::create(algorithm, algorithm::Setup { grid, graph: "test", kernel: plan.kernel })?;
     let interrupt: &'static Interrupt = Box::leak(Box::new(Interrupt::new()));
     let setup = Setup {
         grid,
@@ -191,7 +192,7 @@ fn run_on<'a>(
         progress: &Silent,
     };
     prepare(setup)?.run(state.as_algorithm())?;
-    Ok(state.finish())
+    Ok(state.finish(grid)?)
 }
 
 /// The error's text, for assertions.

@@ -86,7 +86,8 @@ pub fn values(csv: &str) -> BTreeMap<u64, f64> {
     assert_eq!(lines.next(), Some("vertex,value"));
     let cells = |line: &str| {
         let (vertex, value) = line.split_once(',').unwrap();
-        (vertex.parse().unwrap(), value.parse().unwrap())
+        // A vertex that was not reached has none.
+        (vertex.parse().unwrap(), if value.is_empty() { f64::INFINITY } else { value.parse().unwrap() })
     };
     lines.map(cells).collect()
 }

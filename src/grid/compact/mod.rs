@@ -19,9 +19,9 @@
 //! none where all are 1), escapes (u32), 16-bit numbers (per section: sources or first sources, then wide steps),
 //! bytes (per section: gaps or lengths of runs, then narrow steps), and zeros to a multiple of 8.
 
-mod sums;
+mod fold;
 
-pub use sums::Near;
+pub use fold::Near;
 
 use std::iter::FusedIterator;
 use std::ops::Range;

@@ -147,6 +147,8 @@ pub(super) struct Encoder<'a> {
     pub(super) source_window: u64,
     pub(super) graph: &'a str,
     pub(super) renumbering: &'a Renumbering,
+    /// What each chunk holds, written as the chunks are.
+    pub(super) contents: (File, PathBuf),
     /// Out-degrees by position, counted here.
     pub(super) degrees: Vec<AtomicU32>,
 }
@@ -156,6 +158,7 @@ pub(super) struct Encoder<'a> {
 pub(super) struct Totals {
     pub(super) digest: u64,
     pub(super) self_loops: u64,
+    pub(super) negative_weights: u64,
     /// Largest sum of a destination's weights, in [`Units`].
     pub(super) max_in_weight: u64,
 }
@@ -165,6 +168,7 @@ impl Totals {
         Self {
             digest: self.digest.wrapping_add(other.digest),
             self_loops: self.self_loops + other.self_loops,
+            negative_weights: self.negative_weights + other.negative_weights,
             max_in_weight: self.max_in_weight.max(other.max_in_weight),
         }
     }
@@ -389,6 +393,7 @@ impl Totals {
             let dense = |position: u32| encoder.renumbering.dense(position.into());
             sum = sum.wrapping_add(digest(dense(source), dense(target), weight.to_bits()));
             self.self_loops += u64::from(source == target);
+            self.negative_weights += u64::from(weight < 0.0);
             let in_weight = &mut in_weights[(target - first) as usize];
             *in_weight = in_weight.saturating_add(units.of(weight));
             if encoder.degrees[source as usize].fetch_add(1, Ordering::Relaxed) == u32::MAX {

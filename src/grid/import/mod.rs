@@ -199,7 +199,7 @@ impl Import<'_> {
         let columns =
             if order == Order::Natural { columns::cut(buckets, &partition.counts, rule) } else { even };
         let encoded = self.encode(vertices, &partition, &columns, source_window, &renumbering)?;
-        let Encoded { columns: laid_out, degrees, totals, grid_id, part_bytes } = encoded;
+        let Encoded { columns: laid_out, degrees, totals, grid_id, part_bytes, contents_checksum } = encoded;
         let dangling = degrees.iter().filter(|degree| degree.load(Ordering::Relaxed) == 0).count() as u64;
         let bytes = degrees.iter().map(|degree| degree.load(Ordering::Relaxed).to_le_bytes());
         let degrees_checksum = files::write_numbers(&self.paths.degrees(), bytes)?;
@@ -219,6 +219,7 @@ impl Import<'_> {
             edges: partition.edges(),
             dangling,
             self_loops: totals.self_loops,
+            negative_weights: totals.negative_weights,
             dataset_checksum: dataset_checksum(totals.digest, vertices),
             max_abs_weight: partition.max_abs_weight,
             max_in_weight: totals.max_in_weight,
@@ -226,6 +227,7 @@ impl Import<'_> {
             part_bytes,
             order,
             order_checksum,
+            contents_checksum,
             degrees_checksum,
             ids_checksum,
             import_s: self.started.elapsed().as_millis() as f64 / 1000.0,
@@ -288,10 +290,12 @@ impl Import<'_> {
             source_window,
             graph: &self.budget.graph,
             renumbering,
+            contents: (create(&self.paths.contents())?, self.paths.contents()),
             degrees: (0..vertices).map(|_| AtomicU32::new(0)).collect(),
         };
         let totals = encoder.run(self.request.dataset, plan, self.context)?;
-        let Encoder { parts, degrees, turns, .. } = encoder;
+        let Encoder { parts, degrees, turns, contents: (contents, path), .. } = encoder;
+        let contents_checksum = files::seal_numbers(&contents, &path)?;
         let columns = if encoding == Encoding::Raw { places.columns } else { places.settle(&turns.chunks()) };
         let chunks = columns.last().map_or(0, |column| column.first_chunk + column.chunks);
         let part_bytes: Vec<u64> =
@@ -301,7 +305,7 @@ impl Import<'_> {
             file.sync_all().map_err(GridError::io("syncing", path))?;
             path.parent().map_or(Ok(()), files::sync_folder)?;
         }
-        Ok(Encoded { columns, degrees, totals, grid_id, part_bytes })
+        Ok(Encoded { columns, degrees, totals, grid_id, part_bytes, contents_checksum })
     }
 }
 
@@ -312,13 +316,16 @@ struct Encoded {
     totals: Totals,
     grid_id: u64,
     part_bytes: Vec<u64>,
+    contents_checksum: u64,
 }
 
 /// Creates the devices' files.
 fn create_parts(paths: &[PathBuf]) -> Result<Vec<(File, PathBuf)>, GridError> {
-    let create =
-        |path: &PathBuf| Ok((File::create(path).map_err(GridError::io("creating", path))?, path.clone()));
-    paths.iter().map(create).collect()
+    paths.iter().map(|path| Ok((create(path)?, path.clone()))).collect()
+}
+
+fn create(path: &Path) -> Result<File, GridError> {
+    File::create(path).map_err(GridError::io("creating", path))
 }
 
 fn random_number() -> Result<u64, GridError> {

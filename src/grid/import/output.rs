@@ -4,6 +4,7 @@
 use std::os::unix::fs::FileExt;
 
 use crate::grid::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC, PAYLOAD, RawEdge, RawEdgeF32, RawEdgeF64};
+use crate::grid::contents::{Contents, ENTRY};
 use crate::grid::error::GridError;
 use crate::grid::manifest::WeightKind;
 use crate::storage::buffer::AlignedBuffer;
@@ -37,8 +38,12 @@ impl Encoder<'_> {
         head.copy_from_slice(bytemuck::bytes_of(&header));
     }
 
-    /// Writes whole chunks, of which the first has the number `first_chunk`, stripe by stripe.
-    fn write(&self, first_chunk: u64, chunks: &mut [u8]) -> Result<(), GridError> {
+    /// Writes whole chunks, of which the first has the number `first_chunk`, stripe by stripe, and what they hold.
+    fn write(&self, first_chunk: u64, chunks: &mut [u8], contents: &[Contents]) -> Result<(), GridError> {
+        let entries: Vec<u8> = contents.iter().flat_map(|contents| contents.to_bytes()).collect();
+        let (file, path) = &self.contents;
+        let place = first_chunk * ENTRY as u64;
+        file.write_all_at(&entries, place).map_err(GridError::io("writing", path))?;
         for (chunk, sequence) in chunks.chunks_exact_mut(CHUNK).zip(first_chunk..) {
             seal(chunk, sequence);
         }
@@ -72,16 +77,26 @@ pub(super) struct Run<'a> {
     len: usize,
     /// Number of the first chunk in the buffer.
     first_chunk: u64,
+    contents: Vec<Contents>,
+}
+
+/// What edges come to.
+fn contents_of<R: Record>(edges: &[R]) -> Contents {
+    let sources = edges.iter().map(Record::source);
+    let (first, last) = sources.fold((u32::MAX, 0), |(first, last), s| (first.min(s), last.max(s)));
+    Contents { first_source: first, last_source: last, edges: edges.len() as u64 }
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(encoder: &'a Encoder<'a>) -> Self {
-        Self { encoder, buffer: AlignedBuffer::new(RUN), len: 0, first_chunk: 0 }
+        let contents = Vec::with_capacity(RUN / CHUNK);
+        Self { encoder, buffer: AlignedBuffer::new(RUN), len: 0, first_chunk: 0, contents }
     }
 
     /// Goes on at another chunk; what was gathered is written already, or dropped with the import.
     pub(super) fn start(&mut self, first_chunk: u64) {
         (self.first_chunk, self.len) = (first_chunk, 0);
+        self.contents.clear();
     }
 
     pub(super) fn push<R: Record>(&mut self, column: u32, edges: &[R], digest: u64) -> Result<(), GridError> {
@@ -94,13 +109,15 @@ impl<'a> Run<'a> {
         let first = encoder.places.columns[column as usize].first_vertex as u32;
         store(edges, first, encoder.weights, &mut chunk[HEADER..HEADER + payload]);
         encoder.begin(chunk, column, edges.len() as u32, digest, payload);
+        self.contents.push(contents_of(edges));
         self.len += CHUNK;
         Ok(())
     }
 
     /// Writes what was gathered.
     pub(super) fn write(&mut self) -> Result<(), GridError> {
-        self.encoder.write(self.first_chunk, &mut self.buffer[..self.len])?;
+        self.encoder.write(self.first_chunk, &mut self.buffer[..self.len], &self.contents)?;
+        self.contents.clear();
         self.first_chunk += (self.len / CHUNK) as u64;
         self.len = 0;
         Ok(())
@@ -140,8 +157,10 @@ pub(super) struct Packer<'a> {
     chunks: usize,
     /// Bytes of finished cells in that one, its edges and the sum of their digests.
     payload: usize,
-    edges: u32,
+    edges: Contents,
     digest: u64,
+    /// What the finished chunks hold.
+    contents: Vec<Contents>,
 }
 
 /// The import stops, or failed.
@@ -161,7 +180,17 @@ impl From<GridError> for Halt {
 impl<'a> Packer<'a> {
     pub(super) fn new(encoder: &'a Encoder<'a>) -> Self {
         let cell = CellWriter::new(encoder.weights);
-        Self { encoder, cell, segment: 0, column: 0, chunks: 0, payload: 0, edges: 0, digest: 0 }
+        Self {
+            encoder,
+            cell,
+            segment: 0,
+            column: 0,
+            chunks: 0,
+            payload: 0,
+            edges: Contents::NONE,
+            digest: 0,
+            contents: Vec::new(),
+        }
     }
 
     /// Goes on with another segment; the one before was flushed.
@@ -189,7 +218,7 @@ impl<'a> Packer<'a> {
                     let fits = self.cell.push(section, source_base, destination, piece, PAYLOAD);
                     assert!(fits, "a piece of at most 255 edges fits an empty chunk");
                 }
-                self.edges += piece.len() as u32;
+                self.edges = self.edges.and(contents_of(piece));
                 self.digest = self.digest.wrapping_add(account(piece)?);
                 Ok::<_, Halt>(())
             })?;
@@ -206,12 +235,13 @@ impl<'a> Packer<'a> {
     /// Ends the chunk that is being filled, and makes room for another.
     fn next_chunk(&mut self, memory: &mut [u8], stopped: &dyn Fn() -> bool) -> Result<(), Halt> {
         self.finish_cell(memory);
-        if self.edges == 0 {
+        if self.edges.edges == 0 {
             return Ok(());
         }
         let chunk = &mut memory[self.chunks * CHUNK..][..CHUNK];
-        self.encoder.begin(chunk, self.column, self.edges, self.digest, self.payload);
-        (self.payload, self.edges, self.digest) = (0, 0, 0);
+        self.encoder.begin(chunk, self.column, self.edges.edges as u32, self.digest, self.payload);
+        self.contents.push(self.edges);
+        (self.payload, self.edges, self.digest) = (0, Contents::NONE, 0);
         self.chunks += 1;
         if (self.chunks + 1) * CHUNK > memory.len() { self.flush(memory, false, stopped) } else { Ok(()) }
     }
@@ -230,7 +260,9 @@ impl<'a> Packer<'a> {
     fn flush(&mut self, memory: &mut [u8], last: bool, stopped: &dyn Fn() -> bool) -> Result<(), Halt> {
         let chunks = std::mem::take(&mut self.chunks);
         let first = self.encoder.turns.reserve(self.segment, chunks as u64, last, stopped);
-        self.encoder.write(first.ok_or(Halt::Stopped)?, &mut memory[..chunks * CHUNK])?;
+        let first = first.ok_or(Halt::Stopped)?;
+        self.encoder.write(first, &mut memory[..chunks * CHUNK], &self.contents)?;
+        self.contents.clear();
         Ok(())
     }
 }

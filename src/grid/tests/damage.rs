@@ -5,7 +5,7 @@ use std::fs;
 use super::*;
 use crate::grid::chunk::{CHUNK, ChunkHeader, HEADER, PAYLOAD};
 use crate::grid::manifest::{Manifest, Order, WeightKind};
-use crate::grid::{BlockView, ChunkFault, Edges, Near};
+use crate::grid::{BlockView, ChunkFault, Edges, Near, Sum};
 use crate::storage::buffer::AlignedBuffer;
 
 fn small(data: &Path) -> Grid {
@@ -63,10 +63,10 @@ fn every_flipped_byte_is_found(grid: &Grid) {
 }
 
 #[test]
-fn every_flipped_byte_of_degrees_ids_and_order_is_found() {
+fn every_flipped_byte_of_the_files_beside_the_edges_is_found() {
     let data = tempfile::tempdir().unwrap();
     let grid = small_as(data.path(), EncodingSpec::Compact, VertexOrderSpec::Degree);
-    for path in [grid.paths.degrees(), grid.paths.ids(), grid.paths.order()] {
+    for path in [grid.paths.degrees(), grid.paths.ids(), grid.paths.order(), grid.paths.contents()] {
         let len = fs::metadata(&path).unwrap().len() as usize;
         with_flipped_bytes(&path, 0..len, |at| {
             let found = verify(&grid);
@@ -185,7 +185,8 @@ fn refused_or_in_range(block: &mut [u8], grid: &Grid) -> bool {
     let Edges::Compact(cells) = chunk.edges else { panic!("a compact chunk") };
     // Assertions of the test profile see that every source has a value.
     let values = vec![0.0_f32; vertices as usize];
-    cells.add_up(&values, &mut Near::default(), |value, _| value.into(), &mut |target, _| {
+    let fold = Sum::of(|value: f32, _| value.into());
+    cells.fold(&values, &mut Near::default(), fold, &mut |target, _| {
         assert!((target as u64) < vertices);
     });
     false
@@ -264,6 +265,7 @@ fn a_manifest_with_a_right_checksum_that_contradicts_itself_is_no_manifest() {
         |m| m.dangling = m.vertices + 1,
         |m| m.dangling = m.vertices,
         |m| m.self_loops = m.edges + 1,
+        |m| m.negative_weights = m.edges + 1,
         |m| m.max_abs_weight = f64::NAN,
         |m| m.max_abs_weight = f64::INFINITY,
         |m| m.max_abs_weight = -1.0,

@@ -90,7 +90,7 @@ fn what_this_version_does_not_offer() {
         ("values", scan!("[measure]\nllc = \"perf\"\ntrace = true\n[output]\nvalues = \"parquet\"\n")),
         (
             "algorithms",
-            "dataset = { path = \"x\" }\n[algorithm.bfs]\nroot = 1\n[algorithm.wcc]\n[algorithm.sssp]\n",
+            "dataset = { path = \"x\" }\n[algorithm.bfs]\nroot = -1\n[algorithm]\nwcc = true\nsssp = 1\n",
         ),
         ("tables", scan!("[external.gridgraph]\ncommand = [\"x\"]\n[forkjoin.fib]\nn = 40\n[cluster]\n")),
         ("data set", "dataset = { url = \"https://example.org/x\" }\n[algorithm.scan]\n"),
