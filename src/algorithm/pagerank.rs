@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::exact::{Quantum, Total, result_checksum};
 use super::targets::{ColumnTargets, DRAINED, Targets, split};
-use super::verdict::{Verdict, each_edge};
+use super::verdict::{Verdict, compare, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::Column;
@@ -268,41 +268,70 @@ impl<C: Contribution> GraphAlgorithm for Pagerank<C> {
     }
 }
 
-/// Bytes per vertex that [`reference`] keeps.
-pub(crate) const REFERENCE_BYTES_PER_VERTEX: u64 = 8 + 8 + 4;
-
-/// Relative error at one vertex that the rounding of contributions can make.
-pub(crate) fn relative_tolerance(spec: &PagerankSpec) -> f64 {
-    if precision(spec) == PrecisionSpec::F64 { 1e-9 } else { 1e-6 }
-}
+/// Bytes per vertex that [`Reference`] keeps while it is made.
+pub(crate) const REFERENCE_BYTES_PER_VERTEX: u64 = 4 * 8 + 4;
 
 /// The same ranks by the textbook: one thread, plain f64 sums.
-pub(crate) fn reference(
-    spec: &PagerankSpec,
-    grid: &Grid,
-    iterations: u64,
-    interrupt: &Interrupt,
-) -> Result<Vec<f64>, SetupError> {
-    let degrees = grid.dense_degrees()?;
-    let n = degrees.len().max(1) as f64;
-    let (start, teleport) = match spec.init {
-        InitSpec::Uniform => (1.0 / n, (1.0 - spec.damping) / n),
-        InitSpec::One => (1.0, 1.0 - spec.damping),
-    };
-    let mut ranks = vec![start; degrees.len()];
-    for _ in 0..iterations {
-        let lost: f64 =
-            ranks.iter().zip(&degrees).filter(|(_, degree)| **degree == 0).map(|(rank, _)| rank).sum();
-        let spread = if spec.dangling == DanglingSpec::Spread { lost / n } else { 0.0 };
-        let mut sums = vec![0.0; degrees.len()];
-        each_edge(grid, interrupt, |source, target, _| {
-            sums[target as usize] += ranks[source as usize] / f64::from(degrees[source as usize]);
-        })?;
-        for (rank, sum) in ranks.iter_mut().zip(sums) {
-            *rank = teleport + spec.damping * (spread + sum);
+pub(crate) struct Reference {
+    ranks: Vec<f64>,
+    /// How far off a rank may be by what was rounded on the way to it: each contribution to its width and to the
+    /// quantum, and passed on from there as rank is.
+    errors: Vec<f64>,
+}
+
+impl Reference {
+    pub(crate) fn new(
+        spec: &PagerankSpec,
+        grid: &Grid,
+        (iterations, quantum): (u64, f64),
+        interrupt: &Interrupt,
+    ) -> Result<Self, SetupError> {
+        let degrees = grid.dense_degrees()?;
+        let n = degrees.len().max(1) as f64;
+        let (start, teleport) = match spec.init {
+            InitSpec::Uniform => (1.0 / n, (1.0 - spec.damping) / n),
+            InitSpec::One => (1.0, 1.0 - spec.damping),
+        };
+        let width = if precision(spec) == PrecisionSpec::F64 { 0.0 } else { f64::from(f32::EPSILON) / 2.0 };
+        let (mut ranks, mut errors) = (vec![start; degrees.len()], vec![0.0; degrees.len()]);
+        for _ in 0..iterations {
+            let spread = |values: &[f64]| {
+                let dangling = values.iter().zip(&degrees).filter(|(_, degree)| **degree == 0);
+                let share = dangling.map(|(value, _)| value).sum::<f64>() / n;
+                if spec.dangling == DanglingSpec::Spread { share } else { 0.0 }
+            };
+            let (share, share_error) = (spread(&ranks), spread(&errors));
+            let (mut sums, mut error_sums) = (vec![0.0; degrees.len()], vec![0.0; degrees.len()]);
+            each_edge(grid, interrupt, |source, target, _| {
+                let (source, target) = (source as usize, target as usize);
+                let degree = f64::from(degrees[source]);
+                let contribution = ranks[source] / degree;
+                sums[target] += contribution;
+                error_sums[target] += errors[source] / degree + width * contribution + quantum / 2.0;
+            })?;
+            for (rank, sum) in ranks.iter_mut().zip(sums) {
+                *rank = teleport + spec.damping * (share + sum);
+            }
+            for (error, sum) in errors.iter_mut().zip(error_sums) {
+                *error = spec.damping * (share_error + sum);
+            }
+        }
+        Ok(Self { ranks, errors })
+    }
+
+    /// Compares within what rounding explains, and 1e-12 for the order of plain sums. Where rounding may be much of a rank,
+    /// on graphs of very many vertices, the verdict says so.
+    pub(crate) fn compare(&self, ranks: &[f64]) -> Verdict {
+        let verdict =
+            compare(&self.ranks, ranks, |vertex, rank| 1.001 * self.errors[vertex] + 1e-12 * rank.abs());
+        let coarse = |(rank, error): &(&f64, &f64)| **error > 1e-6 * rank.abs();
+        match (verdict, self.ranks.iter().zip(&self.errors).filter(coarse).count()) {
+            (Verdict::Passed(how), coarse @ 1..) => Verdict::Coarse(format!(
+                "{how}; {coarse} ranks are so small beside the quantum that they may be wrong from the sixth digit on"
+            )),
+            (verdict, _) => verdict,
         }
     }
-    Ok(ranks)
 }
 
 /// What ranks are, whatever the graph: at least the teleport share each, and (where nothing is lost) 1 or n in all.

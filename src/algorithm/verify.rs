@@ -3,7 +3,7 @@
 //! the invariants that a right result has are checked instead.
 
 use super::reference::{Length, components, distances, explained, same};
-use super::verdict::{Verdict, compare};
+use super::verdict::Verdict;
 use super::{Outcome, SetupError, pagerank, spmv};
 use crate::engine::plan::PROCESS_BYTES;
 use crate::grid::Grid;
@@ -36,9 +36,8 @@ pub fn verify(
     match (spec, &outcome.values) {
         (AlgorithmSpec::Scan(_), _) => Ok(same_checksum(grid.manifest.dataset_checksum, outcome.checksum)),
         (AlgorithmSpec::Pagerank(spec), Some(ranks)) if fits(pagerank::REFERENCE_BYTES_PER_VERTEX) => {
-            let reference = pagerank::reference(spec, grid, outcome.iterations, interrupt)?;
-            let tolerance = pagerank::relative_tolerance(spec);
-            Ok(compare(&reference, ranks, |_, rank| tolerance * rank.abs()))
+            let rounding = (outcome.iterations, outcome.quantum.unwrap_or_default());
+            Ok(pagerank::Reference::new(spec, grid, rounding, interrupt)?.compare(ranks))
         }
         (AlgorithmSpec::Pagerank(spec), Some(ranks)) => Ok(pagerank::invariants(spec, ranks)),
         (AlgorithmSpec::Spmv(spec), Some(y)) if fits(spmv::REFERENCE_BYTES_PER_VERTEX) => {
@@ -96,6 +95,7 @@ fn same_checksum(expected: u64, found: u64) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use super::super::verdict::compare;
     use super::*;
 
     #[test]
