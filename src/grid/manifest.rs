@@ -170,7 +170,7 @@ pub struct Manifest {
     pub order: Order,
     /// xxh3 of `order.bin` (dense index of every position, u32 little endian); absent where the order is natural.
     pub order_checksum: Option<u64>,
-    /// xxh3 of `contents.bin` (see [`super::contents`]).
+    /// xxh3 of `contents.bin` (what each chunk holds).
     pub contents_checksum: u64,
     /// xxh3 of `degrees.bin` (out-degree of every vertex by position, u32 little endian).
     pub degrees_checksum: u64,
