@@ -412,7 +412,7 @@ fn cases_that_must_be_refused_are_refused_by_what_they_must_say() {
         (
             "03-vertex-count-too-small/edges.bin",
             &["--vertices", "4"],
-            "edge 2 (byte offset 16) has vertex 4, but the command line says 4 vertices",
+            "edge 2 (byte offset 16) has vertex 4, but the job says 4 vertices",
         ),
         ("04-text-given-as-binary/odd-size.txt", &binary, "size is no multiple of 8 bytes"),
         (

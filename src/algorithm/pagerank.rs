@@ -277,6 +277,8 @@ pub(crate) struct Reference {
     /// How far off a rank may be by what was rounded on the way to it: each contribution to its width and to the
     /// quantum, and passed on from there as rank is.
     errors: Vec<f64>,
+    /// How far off, relatively, a plain sum of all vertices or all arcs may be.
+    order: f64,
 }
 
 impl Reference {
@@ -316,14 +318,17 @@ impl Reference {
                 *error = spec.damping * (share_error + sum);
             }
         }
-        Ok(Self { ranks, errors })
+        let terms = ranks.len() as f64 + grid.manifest.edges as f64;
+        // Each iteration adds its own to what is left of the errors before.
+        let passed_on = (1.0 / (1.0 - spec.damping)).min(iterations as f64);
+        Ok(Self { ranks, errors, order: passed_on * (1e-12 + terms * f64::EPSILON) })
     }
 
-    /// Compares within what rounding explains, and 1e-12 for the order of plain sums. Where rounding may be much of a rank,
+    /// Compares within what rounding and the order of plain sums explain. Where rounding may be much of a rank,
     /// on graphs of very many vertices, the verdict says so.
     pub(crate) fn compare(&self, ranks: &[f64]) -> Verdict {
         let verdict =
-            compare(&self.ranks, ranks, |vertex, rank| 1.001 * self.errors[vertex] + 1e-12 * rank.abs());
+            compare(&self.ranks, ranks, |vertex, rank| 1.001 * self.errors[vertex] + self.order * rank.abs());
         let coarse = |(rank, error): &(&f64, &f64)| **error > 1e-6 * rank.abs();
         match (verdict, self.ranks.iter().zip(&self.errors).filter(coarse).count()) {
             (Verdict::Passed(how), coarse @ 1..) => Verdict::Coarse(format!(
