@@ -11,6 +11,7 @@ pub mod cli;
 pub mod cluster;
 pub mod dataset;
 pub mod engine;
+mod file_id;
 mod file_lock;
 pub mod grid;
 pub mod interrupt;

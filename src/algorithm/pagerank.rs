@@ -330,12 +330,8 @@ impl Reference {
         let verdict =
             compare(&self.ranks, ranks, |vertex, rank| 1.001 * self.errors[vertex] + self.order * rank.abs());
         let coarse = |(rank, error): &(&f64, &f64)| **error > 1e-6 * rank.abs();
-        match (verdict, self.ranks.iter().zip(&self.errors).filter(coarse).count()) {
-            (Verdict::Passed(how), coarse @ 1..) => Verdict::Coarse(format!(
-                "{how}; {coarse} ranks are so small beside the quantum that they may be wrong from the sixth digit on"
-            )),
-            (verdict, _) => verdict,
-        }
+        let why = "ranks are so small beside the quantum that they may be wrong from the sixth digit on";
+        verdict.coarse_for(self.ranks.iter().zip(&self.errors).filter(coarse).count(), why)
     }
 }
 

@@ -154,13 +154,11 @@ impl Reference {
         let rounding = |vertex: usize| f64::from(self.terms[vertex]) * quantum / 2.0;
         let verdict = compare(&self.y, y, |vertex, expected| 1e-9 * expected.abs() + rounding(vertex));
         let coarse = |(vertex, y): &(usize, &f64)| **y != 0.0 && rounding(*vertex) > 1e-6 * y.abs();
-        match (verdict, self.y.iter().enumerate().filter(coarse).count()) {
-            (Verdict::Passed(how), coarse @ 1..) => Verdict::Coarse(format!(
-                "{how}; {coarse} sums are so small beside the largest that their terms, multiples of the quantum \
-                 {quantum:e}, may be wrong from the sixth digit on"
-            )),
-            (verdict, _) => verdict,
-        }
+        let why = format!(
+            "sums are so small beside the largest that their terms, multiples of the quantum {quantum:e}, may be wrong \
+             from the sixth digit on"
+        );
+        verdict.coarse_for(self.y.iter().enumerate().filter(coarse).count(), &why)
     }
 }
 

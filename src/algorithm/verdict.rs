@@ -17,6 +17,18 @@ pub enum Verdict {
     Failed(String),
 }
 
+impl Verdict {
+    /// The same, but coarse where it passed with so many values (1 or more) that are less exact than people expect;
+    /// `why` goes on after their number.
+    #[must_use]
+    pub(crate) fn coarse_for(self, values: usize, why: &str) -> Self {
+        match self {
+            Self::Passed(how) if values > 0 => Self::Coarse(format!("{how}; {values} {why}")),
+            verdict => verdict,
+        }
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -27,10 +27,9 @@ pub fn verify(
 ) -> Result<Verdict, SetupError> {
     // A recomputation is by dense index: the way to it, and degrees in both numberings.
     let order = if grid.manifest.order == Order::Natural { 0 } else { 8 };
-    // Beside the values themselves.
-    let order = order + size_of::<f64>() as u64;
+    let values = size_of::<f64>() as u64;
     let fits = |bytes_per_vertex: u64| {
-        let bytes = grid.manifest.vertices.saturating_mul(bytes_per_vertex + order);
+        let bytes = grid.manifest.vertices.saturating_mul(bytes_per_vertex + order + values);
         grid.manifest.edges < FULL_BELOW && bytes.saturating_add(PROCESS_BYTES) <= memory
     };
     match (spec, &outcome.values) {

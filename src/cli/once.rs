@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Access, access};
@@ -13,6 +12,7 @@ use super::args::{BatchArgs, OnceArgs, RunArgs};
 use super::run::run_batch;
 use super::{Problem, batch, exit, output};
 use crate::atomic_file::{AtomicFile, FileError};
+use crate::file_id::FileId;
 use crate::interrupt::Interrupt;
 use crate::job::{Batch, JobSource, write};
 use crate::report::{JobReport, Status, copy_values, values_path};
@@ -129,8 +129,7 @@ fn check_output(output: &Path) -> Result<(), String> {
 
 /// Whether two paths lead to one file, by whatever names.
 fn is_same_file(one: &Path, other: &Path) -> bool {
-    let place = |path: &Path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
-    place(one).is_some_and(|one| Some(one) == place(other))
+    FileId::at(one).is_some_and(|one| Some(one) == FileId::at(other))
 }
 
 fn is_stdout(path: &Path) -> bool {

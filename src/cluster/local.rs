@@ -81,11 +81,7 @@ pub fn run(
     let mut report = open(&plan.out, &plan.report, &order)?;
     // Also where nothing is left to be done: a kill may have come between an attempt and the table, or somebody removed it.
     report.write()?;
-    // A task of an array has its plan already, and shares the folder with tasks that may have another one.
-    let file = match plan.selected() {
-        Some(_) => plan.path(),
-        None => plan.save()?,
-    };
+    let file = plan.save()?;
     let mut session = Session { plan, file: &file, options, unbuilt: HashMap::new(), rates: HashMap::new() };
     for repetition in plan.repetitions() {
         report.take_notes().iter().for_each(|note| observer.note(note));

@@ -3,8 +3,6 @@
 //! Only such folders are taken as are recognisably ours: by a name that no chance makes (`<dataset>-<layout key>-<hash of
 //! the data directory>`), which also tells the folders of other data directories apart: those may be in use.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::error::GridError;
@@ -12,6 +10,7 @@ use super::files;
 use super::inventory::{self, drop_empty};
 use super::lock::Lock;
 use super::paths::{home_hash, is_dataset_name, is_layout_key, recorded_folders};
+use crate::file_id::FileId;
 
 /// What became of the folders.
 #[derive(Debug, Default)]
@@ -55,9 +54,8 @@ fn owner(name: &str, home: u32) -> Option<(&str, &str)> {
 
 /// Whether the layout in `dir` has this folder, by whatever path.
 fn is_recorded(dir: &Path, folder: &Path) -> bool {
-    let place = |metadata: Metadata| (metadata.dev(), metadata.ino());
-    let of = |path: &Path| path.metadata().ok().map(place);
-    recorded_folders(dir).iter().any(|recorded| recorded == folder || of(recorded) == of(folder))
+    let same = |recorded: &PathBuf| recorded == folder || FileId::at(recorded) == FileId::at(folder);
+    recorded_folders(dir).iter().any(same)
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! What a batch lacks on this machine. Jobs are written on one machine and run on another, so this is no part
 //! of checking a job: `check` notes it, `run` refuses.
 
-use std::os::unix::fs::MetadataExt;
-
 use super::batch::Batch;
 use super::fault::{Fault, Faults};
 use super::resolve::{Needed, NeededKind};
+use crate::file_id::FileId;
 
 impl Batch {
     /// Notes on the job files themselves: entries of `exclude` without effect.
@@ -18,7 +17,7 @@ impl Batch {
     pub fn missing(&self) -> Faults {
         let mut faults = Faults::new();
         for job in &self.jobs {
-            let mut devices: Vec<(Place, &Needed)> = Vec::new();
+            let mut devices: Vec<(FileId, &Needed)> = Vec::new();
             for needed in &job.needed {
                 match lacking(needed) {
                     Some(fault) => faults.push(fault.at(&needed.origin).note()),
@@ -33,24 +32,20 @@ impl Batch {
     }
 }
 
-/// What a directory is, by whatever name: file system and number.
-type Place = (u64, u64);
-
 /// Two names of one directory, by links, `..` or mounts, would be two devices with the same files.
 fn alias<'a>(
     needed: &'a Needed,
-    known: &[(Place, &Needed)],
+    known: &[(FileId, &Needed)],
     faults: &mut Faults,
-) -> Option<(Place, &'a Needed)> {
-    let metadata = std::fs::metadata(&needed.path).ok()?;
-    let place = (metadata.dev(), metadata.ino());
-    if let Some((_, other)) = known.iter().find(|(known, _)| *known == place) {
+) -> Option<(FileId, &'a Needed)> {
+    let id = FileId::at(&needed.path)?;
+    if let Some((_, other)) = known.iter().find(|(known, _)| *known == id) {
         let (this, other) = (needed.path.display(), other.path.display());
         let fault =
             Fault::new(format!("the device directories {this} and {other} are the same")).at(&needed.origin);
         faults.push(fault.help("give each SSD a directory of its own").note());
     }
-    Some((place, needed))
+    Some((id, needed))
 }
 
 fn lacking(needed: &Needed) -> Option<Fault> {

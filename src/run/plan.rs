@@ -154,9 +154,13 @@ impl JobPlan {
         self.file.clone().unwrap_or_else(|| self.folder().join("plan.json"))
     }
 
-    /// Writes the plan.
+    /// Writes the plan where no file holds it yet, and returns the file that does. One that was read stays as it is: the
+    /// report's folder may be shared with tasks that have another.
     pub fn save(&self) -> Result<PathBuf, PlanError> {
         let path = self.path();
+        if self.file.is_some() {
+            return Ok(path);
+        }
         let text = serde_json::to_vec_pretty(self)
             .map_err(|error| PlanError::Format { path: path.clone(), detail: error.to_string() })?;
         atomic_file::replace(&path, &text).map_err(ReportError::from)?;

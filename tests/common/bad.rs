@@ -6,6 +6,29 @@ use std::process::Command;
 
 use super::project::{Project, Said, finish, rows};
 
+/// A job on [`triangle`]'s graph.
+pub const JOB: &str = r#"dataset = "triangle"
+
+[algorithm.pagerank]
+iterations = 5
+
+[measure]
+repeat = 2
+warmup = 0
+"#;
+
+const REGISTRY: &str = r#"[triangle]
+path = "triangle.txt"
+"#;
+
+/// A project with a job on a graph of three vertices.
+pub fn triangle() -> Project {
+    let project = Project::with("triangle.txt", "1 2\n2 3\n3 1\n");
+    project.write("datasets.toml", REGISTRY);
+    project.write("jobs/job.toml", JOB);
+    project
+}
+
 impl Project {
     /// Runs `ioc` with `--quiet`, which must end with that code; returns its message, redacted.
     pub fn refused(&self, code: i32, args: &[&str]) -> String {
