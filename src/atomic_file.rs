@@ -12,6 +12,7 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 
 use crate::file_lock;
+use crate::regular_file::irregular;
 
 const PREFIX: &str = ".ioc-new-";
 
@@ -32,8 +33,13 @@ pub(crate) enum FileError {
         source: io::Error,
     },
     /// A device, a pipe or a folder where a file is to be.
-    #[error("{} is not a regular file and will not be replaced", .0.display())]
-    Special(PathBuf),
+    #[error("{} is {found} and not a regular file, and will not be replaced", path.display())]
+    Special {
+        /// Where.
+        path: PathBuf,
+        /// What is there: `a named pipe`.
+        found: &'static str,
+    },
     /// A file that was to be new is there.
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
@@ -50,7 +56,7 @@ impl From<FileError> for io::Error {
     fn from(error: FileError) -> Self {
         match error {
             FileError::Io { source, .. } => source,
-            FileError::Special(_) => Self::new(io::ErrorKind::InvalidInput, error.to_string()),
+            FileError::Special { .. } => Self::new(io::ErrorKind::InvalidInput, error.to_string()),
             FileError::Exists(_) => io::ErrorKind::AlreadyExists.into(),
         }
     }
@@ -67,8 +73,8 @@ impl AtomicFile {
     /// Begins `path`; missing folders are made. Where `path` is a link to a file, that will be replaced, not the
     /// link; what is no regular file (a renamed file over `/dev/null` would break the machine) is refused.
     pub(crate) fn create(path: &Path) -> Result<Self, FileError> {
-        if is_special(path) {
-            return Err(FileError::Special(path.to_owned()));
+        if let Some(found) = special(path) {
+            return Err(FileError::Special { path: path.to_owned(), found });
         }
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = folder_of(path);
@@ -119,10 +125,11 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     file.commit()
 }
 
-/// Whether something is there that is no regular file with a name: a device, a pipe, a folder, or `/dev/stdout` where it
-/// leads to a file that was deleted.
-pub(crate) fn is_special(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|data| !data.is_file() || fs::canonicalize(path).is_err())
+/// What is there, if it is no regular file with a name: a device, a pipe, a folder, or `/dev/stdout` where it leads to a
+/// file that was deleted.
+fn special(path: &Path) -> Option<&'static str> {
+    let data = fs::metadata(path).ok()?;
+    irregular(&data).or_else(|| fs::canonicalize(path).is_err().then_some("a deleted file"))
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -238,7 +245,7 @@ mod tests {
         let socket = out.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
         for path in [&socket, out.path()] {
-            assert!(matches!(replace(path, b"x"), Err(FileError::Special(_))), "{}", path.display());
+            assert!(matches!(replace(path, b"x"), Err(FileError::Special { .. })), "{}", path.display());
         }
     }
 

@@ -18,3 +18,8 @@ impl FileId {
         std::fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
     }
 }
+
+/// Whether two paths lead to one file, by whatever names.
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
+    FileId::at(one).is_some_and(|one| Some(one) == FileId::at(other))
+}

@@ -2,12 +2,13 @@
 //! holder ends, so none is ever left behind; and since files are opened close-on-exec, a child does not inherit one.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
 use crate::file_id::FileId;
+use crate::regular_file;
 
 /// Whom a lock keeps out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,9 @@ impl FileLock {
             Sharing::Shared => FlockOperation::NonBlockingLockShared,
         };
         loop {
+            // To read and write: an open of that kind waits for nobody, not even at a pipe.
             let file = File::options().create(true).append(true).read(true).open(path)?;
+            regular_file::check(&file.metadata()?)?;
             match flock(&file, operation) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
@@ -72,10 +75,9 @@ pub(crate) fn is_free(path: &Path) -> bool {
 pub(crate) fn holder(path: &Path) -> String {
     /// More than any signature has: what is longer is no signature.
     const MOST: u64 = 400;
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MOST).read_to_string(&mut text));
+    let read = regular_file::read(path, MOST).ok().and_then(|text| String::from_utf8(text).ok());
     match read {
-        Ok(_) if text.starts_with("process ") && !text.contains(char::is_control) => text,
+        Some(text) if text.starts_with("process ") && !text.contains(char::is_control) => text,
         _ => "another process".to_owned(),
     }
 }

@@ -47,6 +47,32 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 #[test]
+fn a_size_is_refused_with_the_same_words_wherever_it_is_given() {
+    let project = project();
+    let refused = |args: &[&str]| project.message(2, &project.ioc(args));
+    project.write("e.txt", "1 2\n");
+    for command in
+        [["once", "scan", "e.txt"], ["build", "jobs/job.toml", "--quiet"], ["dataset", "import", "triangle"]]
+    {
+        for (size, why) in [
+            ("3 bananas", "\"3 bananas\" is not a size: the unit `bananas` is unknown"),
+            ("0", "a size must be above zero"),
+            ("-1", "\"-1\" is not a size"),
+            ("inf", "\"inf\" is not a size"),
+            ("2 PiB", "a size must be at most 1 PiB"),
+        ] {
+            let message = refused(&[&command[..], &[&format!("--memory={size}")]].concat());
+            let start = format!("error: invalid value '{size}' for '--memory <SIZE>': {why}");
+            assert!(message.starts_with(&start), "{message}");
+        }
+    }
+    assert!(
+        refused(&["probe", "--size", "1 bit"])
+            .starts_with("error: invalid value '1 bit' for '--size <SIZE>'")
+    );
+}
+
+#[test]
 fn wrong_command_lines() {
     let project = project();
     let refused = |args: &[&str]| project.refused(2, args);
@@ -157,11 +183,11 @@ fn wrong_command_lines() {
     For more information, try '--help'.
     "#);
     // More memory than any job may name.
-    assert_snapshot!(refused(&["build", "jobs/job.toml", "--memory", "2 PiB"]), @"
-    error: invalid value '2 PiB' for '--memory <SIZE>': expected a size from 1 B to 1 PiB
+    assert_snapshot!(refused(&["build", "jobs/job.toml", "--memory", "2 PiB"]), @r#"
+    error: invalid value '2 PiB' for '--memory <SIZE>': a size must be at most 1 PiB, such as "64 MiB"
 
     For more information, try '--help'.
-    ");
+    "#);
     // The values of a scan.
     assert_snapshot!(refused(&["once", "scan", "triangle.txt", "-o", "values.csv"]), @"error: a scan has no values to write; leave -o away");
     // A data set that nobody knows.
@@ -433,7 +459,7 @@ fn texts_that_are_no_edge_lists() {
     // A pipe.
     let project = Project::new();
     let script = "mkfifo e.txt && $IOC once spmv e.txt --quiet";
-    assert_snapshot!(project.refused_in_shell(3, script), @"error: [project]/e.txt is a pipe; a data set must be a regular file, because it is read more than once");
+    assert_snapshot!(project.refused_in_shell(3, script), @"error: [project]/e.txt is a named pipe; a data set must be a regular file, because it is read more than once");
     // What the kernel makes up, and calls an empty file; some of it would be waited for for ever.
     for file in ["/proc/version", "/proc/kmsg"].into_iter().filter(|file| std::fs::File::open(file).is_ok()) {
         let found = "made up by the kernel as it is read; a data set must be a regular file, because it is read more than once";
@@ -481,13 +507,14 @@ fn files_without_edges_are_graphs_without_vertices() {
 
 #[test]
 fn bad_vectors() {
-    let spmv = |x: &str| {
+    let spmv_bytes = |x: &[u8]| {
         let project = Project::with("e.txt", "1 2\n2 3\n3 1\n");
         project.write("x.csv", x);
         let message = project.refused(3, &["once", "spmv", "e.txt", "--set", "algorithm.spmv.x=x.csv"]);
         assert!(!project.claims_success());
         message
     };
+    let spmv = |x: &str| spmv_bytes(x.as_bytes());
     // A vertex is missing.
     assert_snapshot!(spmv("vertex,value\n1,0.5\n3,1\n"), @"error: once-spmv-e spmv: [project]/x.csv: vertex 2 has no value; every vertex needs one");
     // A vertex too many.
@@ -504,6 +531,12 @@ fn bad_vectors() {
     assert_snapshot!(spmv(""), @"error: once-spmv-e spmv: [project]/x.csv: line 1: expected the header `vertex,value`, found ``");
     // The file is missing.
     let project = Project::with("e.txt", "1 2\n");
+    // No text.
+    assert_snapshot!(spmv_bytes(b"vertex,value\n1,0.5\n2,\xff\n"), @"error: once-spmv-e spmv: [project]/x.csv: line 3: expected `vertex,value`, found bytes that are no UTF-8 text; is it the right file?");
+    assert_snapshot!(spmv_bytes(b"\xff\xfe\0\0"), @"error: once-spmv-e spmv: [project]/x.csv: line 1: expected `vertex,value`, found bytes that are no UTF-8 text; is it the right file?");
+    // Another number of cells.
+    assert_snapshot!(spmv("vertex,value\n1,0.5\n2\n3,1\n"), @"error: once-spmv-e spmv: [project]/x.csv: line 3: expected 2 cells, `vertex,value`, found 1; correct the line");
+    assert_snapshot!(spmv("vertex,value\n1,0.5\n2,1,1\n3,1\n"), @"error: once-spmv-e spmv: [project]/x.csv: line 3: expected 2 cells, `vertex,value`, found 3; correct the line");
     let x = "algorithm.spmv.x=x.csv";
     assert_snapshot!(project.refused(2, &["once", "spmv", "e.txt", "--set", x]), @r#"
     error: the vector's file [project]/x.csv does not exist

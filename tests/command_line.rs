@@ -232,6 +232,8 @@ fn once_finds_before_it_computes_that_there_is_no_place_for_the_values() {
     assert_snapshot!(refused("folder"), @"error: -o: folder is a directory; name a file in it");
     assert_snapshot!(refused("folder/none/values.csv"), @"error: -o: there is no directory folder/none; create it, or name a file elsewhere");
     assert_snapshot!(refused("pipe"), @"error: -o: pipe is no regular file; name one, or `-` for standard output");
+    let closed = project.refused_in_shell(2, "$IOC once spmv edges.txt --quiet -o - >&-");
+    assert_snapshot!(closed, @"error: -o: standard output is closed; open it, or name a file");
     assert_snapshot!(refused("/dev/null"), @"error: -o: /dev/null is no regular file; name one, or `-` for standard output");
     assert_snapshot!(refused("values.csv --set output.values=off"), @"error: --set output.values=off contradicts -o; leave one of them away");
     assert_snapshot!(refused("./edges.txt"), @"error: -o names the edge list itself; give the values another file");
@@ -281,27 +283,27 @@ fn check_says_what_is_read_with_the_cache_and_sums_up() {
     // 16,384 edges of 12 bytes fill seven chunks, which all fit the memory: they are read once.
     assert_snapshot!(redacted(&[]), @"
     job: 2 runs, 6 repetitions
-      [run]  sync pagerank small: about 224 KiB on disk, reads about 224 KiB, 14.0 MiB of 1 GiB memory, 224 KiB of blocks kept in the rest
-      [run]  sync spmv small: about 224 KiB on disk, reads about 224 KiB, 14.0 MiB of 1 GiB memory, 224 KiB of blocks kept in the rest
+      [run]  sync pagerank small: at most 224 KiB on disk, reads at most 224 KiB, 14.0 MiB of 1 GiB memory, 224 KiB of blocks kept in the rest
+      [run]  sync spmv small: at most 224 KiB on disk, reads at most 224 KiB, 14.0 MiB of 1 GiB memory, 224 KiB of blocks kept in the rest
     in all 2 runs, 6 repetitions; 1 grid to import, about 224 KiB on disk
     ");
     assert_snapshot!(redacted(&["--set", "engine.cache=off"]), @"
     job: 2 runs, 6 repetitions
-      [run]  sync pagerank small: about 224 KiB on disk, reads about 1.09 MiB, 14.0 MiB of 1 GiB memory
-      [run]  sync spmv small: about 224 KiB on disk, reads about 224 KiB, 14.0 MiB of 1 GiB memory
+      [run]  sync pagerank small: at most 224 KiB on disk, reads at most 1.09 MiB, 14.0 MiB of 1 GiB memory
+      [run]  sync spmv small: at most 224 KiB on disk, reads at most 224 KiB, 14.0 MiB of 1 GiB memory
     in all 2 runs, 6 repetitions; 1 grid to import, about 224 KiB on disk
     ");
     project.good(&["build", "jobs/job.toml"]);
     assert_snapshot!(redacted(&[]), @"
     job: 2 runs, 6 repetitions
-      [run]  sync pagerank small: 224 KiB on disk, reads about 224 KiB, 14.0 MiB of 1 GiB memory, 224 KiB of blocks kept in the rest
-      [run]  sync spmv small: 224 KiB on disk, reads about 224 KiB, 14.0 MiB of 1 GiB memory, 224 KiB of blocks kept in the rest
+      [run]  sync pagerank small: 96 KiB on disk, reads about 96 KiB, 14.0 MiB of 1 GiB memory, 96 KiB of blocks kept in the rest
+      [run]  sync spmv small: 96 KiB on disk, reads about 96 KiB, 14.0 MiB of 1 GiB memory, 96 KiB of blocks kept in the rest
     in all 2 runs, 6 repetitions; every grid is built
     ");
     // A run reads what was said.
     project.good(&["run", "jobs/job.toml", "--only", "sync", "--set", "measure.repeat=1"]);
     let read: Vec<String> = project.rows("job").iter().map(|row| row["read_b"].clone()).collect();
-    assert_eq!(read, ["229376", "229376", "229376", "229376"]);
+    assert_eq!(read, ["98304", "98304", "98304", "98304"]);
 }
 
 #[test]
@@ -316,14 +318,14 @@ fn check_estimates_a_text_and_says_where_it_cannot() {
     };
     assert_snapshot!(check("measure.repeat=1"), @"
     job: 2 runs, 4 repetitions
-      [run]  ioc pagerank file: about 32 KiB on disk, reads at most 160 KiB, more than 14 MiB of 1 GiB memory
-      [run]  ioc spmv file: about 32 KiB on disk, reads at most 32 KiB, more than 14 MiB of 1 GiB memory
+      [run]  ioc pagerank file: at most 32 KiB on disk, reads at most 160 KiB, more than 14 MiB of 1 GiB memory
+      [run]  ioc spmv file: at most 32 KiB on disk, reads at most 32 KiB, more than 14 MiB of 1 GiB memory
     in all 2 runs, 4 repetitions; 1 grid to import, about 32 KiB on disk
     ");
     assert_snapshot!(check("dataset.vertices=4"), @"
     job: 2 runs, 6 repetitions
-      [run]  ioc pagerank edges: about 32 KiB on disk, reads about 32 KiB, 14.0 MiB of 1 GiB memory, 32 KiB of blocks kept in the rest
-      [run]  ioc spmv edges: about 32 KiB on disk, reads about 32 KiB, 14.0 MiB of 1 GiB memory, 32 KiB of blocks kept in the rest
+      [run]  ioc pagerank edges: at most 32 KiB on disk, reads at most 32 KiB, 14.0 MiB of 1 GiB memory, 32 KiB of blocks kept in the rest
+      [run]  ioc spmv edges: at most 32 KiB on disk, reads at most 32 KiB, 14.0 MiB of 1 GiB memory, 32 KiB of blocks kept in the rest
     in all 2 runs, 6 repetitions; 1 grid to import, about 32 KiB on disk
     ");
     assert_snapshot!(check("grid.encoding=compact"), @"
@@ -341,7 +343,7 @@ fn check_notes_what_this_machine_is_too_small_for() {
         "check",
         "jobs/job.toml",
         "--set",
-        "dataset.generate.kronecker.scale=36",
+        "dataset.generate.kronecker={ scale = 22, edge_factor = 1048576 }",
         "--set",
         "engine.memory=1000 TiB",
     ];
@@ -426,7 +428,7 @@ fn data_sets_are_listed_imported_verified_and_removed() {
     assert_eq!(ioc(&["import", "file"]), "");
     let info = ioc(&["info", "file"]);
     let steady: Vec<&str> = info.lines().filter(|line| !line.starts_with("  import")).collect();
-    assert_snapshot!(steady.join("\n"), @r#"
+    assert_snapshot!(steady.join("\n"), @"
     file: edges.txt
 
     grid [grid] in data/file/[grid]
@@ -436,10 +438,11 @@ fn data_sets_are_listed_imported_verified_and_removed() {
       self-loops         0
       checksum           [checksum]
       weights            none
-      edges on disk      32 KiB (8192.000 bytes per edge, raw)
-      columns            1, source windows of 262,144
+      edges on disk      32 KiB (8192.000 bytes per edge, compact)
+      columns            1, source windows of 65,536
+      order              natural
       devices            1, stripes of 512 KiB
-    "#);
+    ");
     assert_snapshot!(ioc(&["list"]), @r#"
     small                    kronecker, scale 10, edge factor 16, seed 1, weights     not built
     file                     edges.txt                                                1 grid, 32.9 KiB
@@ -493,6 +496,42 @@ fn one_grid_of_several_is_removed_by_its_key_and_an_unfinished_one_is_no_grid() 
     let said = project.good(&["dataset", "gc"]).stdout;
     assert!(said.contains("1 incomplete grid removed"), "{said}");
     assert!(list().ends_with(" not built"), "{}", list());
+}
+
+#[test]
+fn one_layout_that_cannot_be_read_hides_no_other() {
+    let project = project();
+    project.good(&["dataset", "import", "file"]);
+    project.write("job.toml", "dataset = \"file\"\n[algorithm.scan]\n[grid]\ncolumns = 2\n");
+    project.good(&["build", "job.toml"]);
+    let manifests: Vec<String> =
+        project.files("data").into_iter().filter(|file| file.ends_with("manifest.json")).collect();
+    fs::remove_file(project.path(&manifests[0])).unwrap();
+    fs::create_dir(project.path(&manifests[0])).unwrap();
+    // Left unfinished: what gc is for.
+    fs::create_dir(project.path("data/other")).unwrap();
+    fs::create_dir(project.path("data/other/g0123456789abcdef")).unwrap();
+    let expected = |error: &str| {
+        let error = error.trim_end();
+        assert!(error.contains(&manifests[0]) && error.contains("it is a directory"), "{error}");
+    };
+    let said = project.ioc(&["dataset", "list"]);
+    let row = said.stdout.lines().find(|line| line.starts_with("file ")).unwrap();
+    assert!(said.code == 3 && row.contains(" 1 grid, ") && row.ends_with(", 1 unreadable"), "{said:?}");
+    assert!(said.stdout.lines().any(|line| line.starts_with("other ")), "{said:?}");
+    expected(&said.stderr);
+    let said = project.ioc(&["dataset", "info", "file"]);
+    assert!(
+        said.code == 3 && said.stdout.contains("unreadable: ") && said.stdout.contains("vertices"),
+        "{said:?}"
+    );
+    let said = project.ioc(&["dataset", "gc"]);
+    assert!(said.code == 3 && said.stdout.contains("1 incomplete grid removed"), "{said:?}");
+    expected(&said.stderr);
+    assert!(project.path(&manifests[0]).is_dir() && project.path(&manifests[1]).is_file());
+    // Whoever wants it gone gets that.
+    project.good(&["dataset", "rm", "file"]);
+    assert!(!project.path("data/file").exists());
 }
 
 #[test]

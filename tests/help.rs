@@ -16,7 +16,7 @@ fn help(command: &[&str]) -> String {
 
 #[test]
 fn of_the_program() {
-    assert_snapshot!(help(&[]), @r#"
+    assert_snapshot!(help(&[]), @"
     Reproducible out-of-core graph experiments on one machine
 
     Usage: ioc <COMMAND>
@@ -25,8 +25,8 @@ fn of_the_program() {
       run      Run job files, or folders of them in sorted order; without PATH the quickstart job
       once     Run one algorithm on one file, without a job file
       check    Validate a whole batch and list its runs; runs nothing
-      build    Import every layout that a batch needs
-      dataset  List, import, verify and remove data sets and the grids built of them
+      build    Import every layout that a batch needs, and prepare what its externals read
+      dataset  List, import, verify, export and remove data sets and the grids built of them
       probe    Show what this machine offers, measure its devices, and recommend how to read from them
       help     Print this message or the help of the given subcommand(s)
 
@@ -38,7 +38,7 @@ fn of_the_program() {
     a graph.
     Exit codes: 0 all well, 2 wrong usage or job file, 3 some run failed, 4 nothing selected, 130
     interrupted.
-    "#);
+    ");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn of_run() {
 
     Options:
           --set <KEY=VALUE>  Override a key in every job: engine.memory="1 GiB" (repeatable)
-          --only <NAME>      Only the job or variant of this name
+          --only <NAME>      Only the job, variant or external of this name
           --out <DIR>        Where reports go [default: reports]
           --data <DIR>       Where grids are kept [env: IOC_DATA] [default: data]
           --quiet            Say nothing but errors
@@ -164,7 +164,7 @@ fn of_check() {
 
     Options:
           --set <KEY=VALUE>  Override a key in every job: engine.memory="1 GiB" (repeatable)
-          --only <NAME>      Only the job or variant of this name
+          --only <NAME>      Only the job, variant or external of this name
           --out <DIR>        Where reports go [default: reports]
           --data <DIR>       Where grids are kept [env: IOC_DATA] [default: data]
           --quiet            Say nothing but errors
@@ -175,7 +175,7 @@ fn of_check() {
 #[test]
 fn of_build() {
     assert_snapshot!(help(&["build"]), @r#"
-    Import every layout that a batch needs
+    Import every layout that a batch needs, and prepare what its externals read
 
     Usage: ioc build [OPTIONS] [PATH]...
 
@@ -184,7 +184,7 @@ fn of_build() {
 
     Options:
           --set <KEY=VALUE>  Override a key in every job: engine.memory="1 GiB" (repeatable)
-          --only <NAME>      Only the job or variant of this name
+          --only <NAME>      Only the job, variant or external of this name
           --out <DIR>        Where reports go [default: reports]
           --data <DIR>       Where grids are kept [env: IOC_DATA] [default: data]
           --quiet            Say nothing but errors
@@ -195,8 +195,8 @@ fn of_build() {
 
 #[test]
 fn of_dataset() {
-    assert_snapshot!(help(&["dataset"]), @r#"
-    List, import, verify and remove data sets and the grids built of them
+    assert_snapshot!(help(&["dataset"]), @"
+    List, import, verify, export and remove data sets and the grids built of them
 
     Usage: ioc dataset [OPTIONS] <COMMAND>
 
@@ -205,7 +205,9 @@ fn of_dataset() {
       info    What a data set is, and what its grids are
       import  Build a grid of a data set with the default layout
       verify  Read every byte of a data set's grids and check it
-      rm      Remove a data set's grids
+      export  Write a data set's edges to a file that another program reads, ids being ranks of the
+              original ones
+      rm      Remove a data set's grids, and what was made of it for other programs
       gc      Remove what interrupted imports left behind, and what is left on devices of grids that are
               gone
       help    Print this message or the help of the given subcommand(s)
@@ -214,7 +216,7 @@ fn of_dataset() {
           --data <DIR>  Where grids are kept [env: IOC_DATA] [default: data]
           --quiet       Say nothing but errors
       -h, --help        Print help
-    "#);
+    ");
     assert_snapshot!(help(&["dataset", "import"]), @r#"
     Build a grid of a data set with the default layout
 
@@ -228,6 +230,24 @@ fn of_dataset() {
           --data <DIR>     Where grids are kept [env: IOC_DATA] [default: data]
           --quiet          Say nothing but errors
       -h, --help           Print help
+    "#);
+    assert_snapshot!(help(&["dataset", "export"]), @r#"
+    Write a data set's edges to a file that another program reads, ids being ranks of the original ones
+
+    Usage: ioc dataset export [OPTIONS] --format <FORMAT> --output <FILE> <NAME>
+
+    Arguments:
+      <NAME>  Name of the data set
+
+    Options:
+          --format <FORMAT>  gridgraph: u32 pairs in the order of the source, with an f32 where there
+                             are weights; gapbs: a serialized graph (.sg, or .wsg with weights), rows
+                             sorted [possible values: gridgraph, gapbs]
+      -o, --output <FILE>    The file, replaced where it is there
+          --memory <SIZE>    Memory that the export may hold [default: "1 GiB"]
+          --data <DIR>       Where grids are kept [env: IOC_DATA] [default: data]
+          --quiet            Say nothing but errors
+      -h, --help             Print help
     "#);
 }
 

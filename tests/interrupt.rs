@@ -14,6 +14,7 @@ use common::project::{Project, Row, Running, until};
 
 /// Four repetitions of a second or so each, because the device delivers 2 MB/s of 2 MB.
 const SLOW: &str = r#"dataset = { generate = { kronecker = { scale = 14 } } }
+grid = { encoding = "raw" }
 
 [algorithm.spmv]
 
@@ -140,6 +141,17 @@ fn a_run_ends_promptly_by_any_signal_and_resumes_to_the_same_results() {
 }
 
 #[test]
+fn a_repetition_that_is_ended_alone_is_no_success_of_the_batch() {
+    let project = Project::with("job.toml", SLOW);
+    let mut running = under_way(&project);
+    let child = children(running.pid()).into_iter().next().expect("a repetition under way");
+    assert!(Command::new("kill").args(["-s", "TERM", &child.to_string()]).status().unwrap().success());
+    let (status, _) = running.wait();
+    assert_eq!(status.code(), Some(3), "{}", project.read("stderr"));
+    resumes_to_the_same(&project);
+}
+
+#[test]
 fn ctrl_c_reaches_parent_and_child_at_once() {
     let project = Project::with("job.toml", SLOW);
     project.good(&["build", "job.toml"]);
@@ -262,6 +274,20 @@ fn resume_makes_a_table_again_also_where_nothing_is_left_to_run() {
         project.good(&["run", "job.toml", "--no-scan", "--resume"]);
         assert_eq!(project.read("reports/job.csv"), table);
     }
+}
+
+#[test]
+fn resume_counts_on_from_what_was_finished_earlier() {
+    let quick = "dataset = { generate = { kronecker = { scale = 8 } } }\n[algorithm.scan]\n";
+    let project = Project::with("job.toml", quick);
+    project.good(&["run", "job.toml", "--no-scan", "--set", "measure.repeat=2"]);
+    // The warm-up and one of two are finished; three more are wanted.
+    let run = project.rows("job")[0]["run_id"].clone();
+    fs::remove_file(project.path(format!("reports/job/{run}-m001-a1.csv"))).unwrap();
+    let said = project.good(&["run", "job.toml", "--no-scan", "--resume", "--set", "measure.repeat=4"]);
+    let counts: Vec<&str> =
+        said.stderr.lines().filter_map(|line| line.split_once(']')).map(|(n, _)| n).collect();
+    assert_eq!(counts, ["[3/5", "[4/5", "[5/5"], "{}", said.stderr);
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn algorithms() -> Vec<AlgorithmSpec> {
     let gridgraph = PagerankSpec { dangling: DanglingSpec::Ignore, init: InitSpec::One, ..pagerank(5) };
     let precise = PagerankSpec { tolerance: Some(1e-12), ..pagerank(500) };
     vec![
-        AlgorithmSpec::Scan(ScanSpec { iterations: 2 }),
+        AlgorithmSpec::Scan(ScanSpec { iterations: 2, enough: None }),
         AlgorithmSpec::Pagerank(pagerank(5)),
         AlgorithmSpec::Pagerank(gridgraph),
         AlgorithmSpec::Pagerank(precise),

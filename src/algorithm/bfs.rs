@@ -198,8 +198,9 @@ impl GraphAlgorithm for Bfs {
     }
 
     fn finish(self: Box<Self>, _: &Grid) -> Result<Outcome, SetupError> {
-        // Taken apart, so that all else is gone before the levels are put in order.
-        let Self { renumbering, root, levels, done, .. } = *self;
+        let Self { renumbering, root, levels, done, frontier, next, found, .. } = *self;
+        // Gone before the levels are put in order, which takes as much.
+        drop((frontier, next, found));
         let value = |level: u32| if level == UNREACHED { f64::INFINITY } else { level.into() };
         let values: Vec<f64> = renumbering.to_dense(levels).into_iter().map(value).collect();
         Ok(Outcome {

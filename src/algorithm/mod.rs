@@ -112,6 +112,9 @@ pub enum SetupError {
     /// The file of x is unusable.
     #[error("{0}")]
     Vector(String),
+    /// A command of another program, which the engine does not run.
+    #[error("the external `{0}` is a command of another program, and no algorithm")]
+    External(String),
 }
 
 /// Sets an algorithm up: allocates and fills its vertex state, reads no edge.
@@ -129,20 +132,22 @@ pub fn create(spec: &AlgorithmSpec, setup: Setup<'_>) -> Result<Box<dyn GraphAlg
         AlgorithmSpec::Bfs(spec) => Box::new(bfs::Bfs::new(spec, setup)?),
         AlgorithmSpec::Sssp(spec) => Box::new(sssp::Sssp::new(spec, setup)?),
         AlgorithmSpec::Wcc => Box::new(wcc::Wcc::new(setup)?),
+        AlgorithmSpec::External(external) => return Err(SetupError::External(external.name.clone())),
     })
 }
 
 /// Bytes of vertex state that an algorithm keeps while it runs on a grid of this order.
 pub fn state_bytes(spec: &AlgorithmSpec, order: Order, vertices: u64) -> u64 {
     let per_vertex = match spec {
-        AlgorithmSpec::Scan(_) => 0,
+        AlgorithmSpec::Scan(_) | AlgorithmSpec::External(_) => 0,
         AlgorithmSpec::Pagerank(spec) => pagerank::state_bytes_per_vertex(spec),
         AlgorithmSpec::Spmv(_) => spmv::STATE_BYTES_PER_VERTEX,
         AlgorithmSpec::Bfs(_) => bfs::STATE_BYTES_PER_VERTEX,
         AlgorithmSpec::Sssp(_) => sssp::STATE_BYTES_PER_VERTEX,
         AlgorithmSpec::Wcc => wcc::STATE_BYTES_PER_VERTEX,
     };
-    // The way back from positions.
-    let order = if order == Order::Natural || per_vertex == 0 { 0 } else { 4 };
+    // The way back from positions, where it is kept from the begin: to find the root, or beside what takes no more.
+    let kept = matches!(spec, AlgorithmSpec::Bfs(_) | AlgorithmSpec::Sssp(_) | AlgorithmSpec::Wcc);
+    let order = if kept && order == Order::Degree { 4 } else { 0 };
     (per_vertex + order) * vertices
 }

@@ -14,7 +14,7 @@ use super::verdict::{Verdict, compare, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::Column;
-use crate::grid::{BlockView, ChunkError, Grid, Renumbering, Sum};
+use crate::grid::{BlockView, ChunkError, Grid, Sum};
 use crate::interrupt::Interrupt;
 use crate::job::spec::{DanglingSpec, InitSpec, PagerankSpec, PrecisionSpec};
 use crate::storage::huge;
@@ -67,7 +67,6 @@ pub(crate) struct Pagerank<C> {
     spec: PagerankSpec,
     quantum: Quantum,
     columns: Vec<Column>,
-    renumbering: Renumbering,
     degrees: Vec<u32>,
     ranks: Vec<f64>,
     sums: Targets<f64>,
@@ -100,7 +99,6 @@ impl<C: Contribution> Pagerank<C> {
             spec: spec.clone(),
             quantum,
             columns: manifest.columns.clone(),
-            renumbering: setup.grid.renumbering()?,
             degrees,
             ranks: huge::filled(vertices, start),
             sums: Targets::new(setup.kernel, vertices, 0.0),
@@ -252,10 +250,12 @@ impl<C: Contribution> GraphAlgorithm for Pagerank<C> {
         self
     }
 
-    fn finish(self: Box<Self>, _: &Grid) -> Result<Outcome, SetupError> {
-        // Taken apart, so that all else is gone before the ranks are put in order.
-        let Self { spec, quantum, renumbering, ranks, done, residual, converged, .. } = *self;
-        let ranks = renumbering.to_dense(ranks);
+    fn finish(self: Box<Self>, grid: &Grid) -> Result<Outcome, SetupError> {
+        let Self { spec, quantum, ranks, done, residual, converged, degrees, sums, current, next, .. } =
+            *self;
+        // The way back from positions takes less than these, which are not needed any more.
+        drop((degrees, sums, current, next));
+        let ranks = grid.renumbering()?.to_dense(ranks);
         Ok(Outcome {
             iterations: done,
             converged: spec.tolerance.map(|_| converged),

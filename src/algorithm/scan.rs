@@ -3,6 +3,7 @@
 //! every chunk carries for its own), so that it proves every edge to be there, whatever the layout.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
@@ -13,6 +14,9 @@ use crate::job::spec::ScanSpec;
 /// Digests and edges summed over the chunks of the passes.
 pub(crate) struct Scan {
     iterations: u64,
+    /// No further pass begins after this time.
+    enough: Duration,
+    started: Option<Instant>,
     vertices: u64,
     done: u64,
     digests: AtomicU64,
@@ -25,6 +29,8 @@ impl Scan {
     pub(crate) fn new(spec: &ScanSpec, setup: Setup<'_>) -> Self {
         Self {
             iterations: spec.iterations,
+            enough: spec.enough.unwrap_or(Duration::MAX),
+            started: None,
             vertices: setup.grid.manifest.vertices,
             done: 0,
             digests: AtomicU64::new(0),
@@ -40,7 +46,9 @@ impl Algorithm for Scan {
     }
 
     fn begin(&mut self) -> Option<Box<dyn Pass + '_>> {
-        (self.done < self.iterations).then(|| Box::new(ScanPass { digests: &self.digests }) as Box<dyn Pass>)
+        let started = *self.started.get_or_insert_with(Instant::now);
+        let more = self.done < self.iterations && started.elapsed() < self.enough;
+        more.then(|| Box::new(ScanPass { digests: &self.digests }) as Box<dyn Pass>)
     }
 
     fn end(&mut self) {

@@ -12,7 +12,7 @@ use super::verdict::{Verdict, compare, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::{Column, Manifest};
-use crate::grid::{BlockView, ChunkError, Grid, Renumbering, Sum};
+use crate::grid::{BlockView, ChunkError, Grid, Sum};
 use crate::interrupt::Interrupt;
 use crate::job::spec::SpmvSpec;
 use crate::storage::huge;
@@ -25,7 +25,6 @@ pub(crate) struct Spmv {
     spec: SpmvSpec,
     quantum: Quantum,
     columns: Vec<Column>,
-    renumbering: Renumbering,
     x: Vec<f64>,
     sums: Targets<f64>,
     y: Vec<f64>,
@@ -37,10 +36,8 @@ impl Spmv {
         let manifest = &setup.grid.manifest;
         let x = super::vector::read(spec.x.as_deref(), setup.grid)?;
         let quantum = quantum(manifest, &x)?;
-        let renumbering = setup.grid.renumbering()?;
-        let x = renumbering.to_grid(x);
+        let x = setup.grid.renumbering()?.to_grid(x);
         Ok(Self {
-            renumbering,
             spec: spec.clone(),
             quantum,
             columns: manifest.columns.clone(),
@@ -110,10 +107,11 @@ impl GraphAlgorithm for Spmv {
         self
     }
 
-    fn finish(self: Box<Self>, _: &Grid) -> Result<Outcome, SetupError> {
-        // Taken apart, so that all else is gone before y is put in order.
-        let Self { quantum, renumbering, y, done, .. } = *self;
-        let y = renumbering.to_dense(y);
+    fn finish(self: Box<Self>, grid: &Grid) -> Result<Outcome, SetupError> {
+        let Self { quantum, x, sums, y, done, .. } = *self;
+        // The way back from positions takes less than these, which are not needed any more.
+        drop((x, sums));
+        let y = grid.renumbering()?.to_dense(y);
         Ok(Outcome {
             iterations: done,
             converged: None,

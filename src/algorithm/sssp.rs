@@ -186,8 +186,9 @@ impl GraphAlgorithm for Sssp {
     }
 
     fn finish(self: Box<Self>, _: &Grid) -> Result<Outcome, SetupError> {
-        // Taken apart, so that all else is gone before the distances are put in order.
-        let Self { renumbering, root, unit, distances, done, .. } = *self;
+        let Self { renumbering, root, unit, distances, done, next, least, .. } = *self;
+        // Gone before the distances are put in order, which takes as much as one of them.
+        drop((next, least));
         let values = renumbering.to_dense(distances);
         let mut result = summary(root, &values, "distance");
         if unit {

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use super::SetupError;
 use crate::grid::Grid;
+use crate::io_advice::advice;
+use crate::regular_file;
 use crate::storage::huge;
 
 /// Reads a vector in dense order; without a file it is 1 everywhere.
@@ -12,8 +14,11 @@ pub(crate) fn read(path: Option<&Path>, grid: &Grid) -> Result<Vec<f64>, SetupEr
     let vertices = grid.manifest.vertices as usize;
     let Some(path) = path else { return Ok(huge::filled(vertices, 1.0)) };
     let fail = |what: String| SetupError::Vector(format!("{}: {what}", path.display()));
-    let mut reader = csv::ReaderBuilder::new().from_path(path).map_err(|error| fail(error.to_string()))?;
-    let header = reader.headers().map_err(|error| fail(error.to_string()))?;
+    let file = regular_file::open(path).map_err(|reason| {
+        fail(format!("cannot be opened: {reason}{}", advice(&reason, "give another file")))
+    })?;
+    let mut reader = csv::ReaderBuilder::new().from_reader(file);
+    let header = reader.headers().map_err(|error| fail(unreadable(&error)))?;
     if !header.iter().map(str::trim).eq(["vertex", "value"]) {
         let found = header.iter().collect::<Vec<_>>().join(",");
         return Err(fail(format!("line 1: expected the header `vertex,value`, found `{found}`")));
@@ -21,7 +26,7 @@ pub(crate) fn read(path: Option<&Path>, grid: &Grid) -> Result<Vec<f64>, SetupEr
     let mut values = huge::filled(vertices, f64::NAN);
     let index = Index::new(grid)?;
     for record in reader.records() {
-        let record = record.map_err(|error| fail(error.to_string()))?;
+        let record = record.map_err(|error| fail(unreadable(&error)))?;
         let line = record.position().map_or(0, csv::Position::line);
         let bad = |what: &str, found: &str| fail(format!("line {line}: {what}, found `{found}`"));
         let (id, value) = (record.get(0).unwrap_or(""), record.get(1).unwrap_or(""));
@@ -40,6 +45,27 @@ pub(crate) fn read(path: Option<&Path>, grid: &Grid) -> Result<Vec<f64>, SetupEr
         return Err(fail(format!("vertex {} has no value; every vertex needs one", index.id(missing))));
     }
     Ok(values)
+}
+
+/// What the parser of CSV found, in our words.
+fn unreadable(error: &csv::Error) -> String {
+    let line = error.position().map_or(1, csv::Position::line);
+    match error.kind() {
+        csv::ErrorKind::Utf8 { .. } => {
+            format!(
+                "line {line}: expected `vertex,value`, found bytes that are no UTF-8 text; is it the right file?"
+            )
+        }
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!(
+                "line {line}: expected {expected_len} cells, `vertex,value`, found {len}; correct the line"
+            )
+        }
+        csv::ErrorKind::Io(reason) => {
+            format!("cannot be read: {reason}{}", advice(reason, "give another file"))
+        }
+        _ => format!("line {line}: expected `vertex,value`: {error}; correct the line"),
+    }
 }
 
 /// From original ids to dense indexes.

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, value_parser};
 
-use crate::job::limits::MOST_BYTES;
-use crate::job::options::ALGORITHMS;
-use crate::job::spec::{FormatSpec, IoSpec};
-use crate::units::{format_bytes, parse_bytes};
+use crate::job::limits;
+use crate::job::options::{ALGORITHMS, MOST_VERTICES};
+use crate::job::spec::{ExportFormatSpec, FormatSpec, IoSpec};
+use crate::units::parse_bytes;
 
 const AFTER_HELP: &str = "\
 To begin: `ioc run` runs a small experiment of its own; `ioc once pagerank FILE -o ranks.csv` ranks a graph.
@@ -39,9 +39,9 @@ pub enum Command {
     Once(OnceArgs),
     /// Validate a whole batch and list its runs; runs nothing
     Check(BatchArgs),
-    /// Import every layout that a batch needs
+    /// Import every layout that a batch needs, and prepare what its externals read
     Build(BuildArgs),
-    /// List, import, verify and remove data sets and the grids built of them
+    /// List, import, verify, export and remove data sets and the grids built of them
     Dataset(DatasetArgs),
     /// Show what this machine offers, measure its devices, and recommend how to read from them
     Probe(ProbeArgs),
@@ -67,7 +67,7 @@ pub struct BatchArgs {
     /// Override a key in every job: engine.memory="1 GiB" (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
-    /// Only the job or variant of this name
+    /// Only the job, variant or external of this name
     #[arg(long, value_name = "NAME")]
     pub only: Option<String>,
     /// Where reports go
@@ -123,8 +123,8 @@ pub struct BuildArgs {
     #[command(flatten)]
     pub batch: BatchArgs,
     /// Memory that an import may hold, instead of each run's engine.memory
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
-    pub memory: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<Size>,
     /// The layout of one run of a frozen plan
     #[arg(long, value_name = "FILE", requires = "index", hide = true)]
     pub plan: Option<PathBuf>,
@@ -149,7 +149,7 @@ pub struct OnceArgs {
     pub job: Option<PathBuf>,
     /// Memory that the run may hold
     #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = size)]
-    pub memory: String,
+    pub memory: Size,
     /// Format of the file
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = formats())]
     pub format: String,
@@ -166,7 +166,7 @@ pub struct OnceArgs {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = value_parser!(u64).range(..=i64::MAX as u64))]
     pub skip_lines: u64,
     /// The vertices are 0..N [default: the ids seen in a text, 0 to the largest id of a binary list]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1 << 48))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_VERTICES))]
     pub vertices: Option<u64>,
     /// Every line stands for both directions
     #[arg(long)]
@@ -194,22 +194,31 @@ fn formats() -> PossibleValuesParser {
     FormatSpec::ALL.map(FormatSpec::name).into()
 }
 
+fn export_formats() -> impl TypedValueParser<Value = ExportFormatSpec> {
+    let names = PossibleValuesParser::from(ExportFormatSpec::ALL.map(ExportFormatSpec::name));
+    names.try_map(|name| {
+        let format = ExportFormatSpec::ALL.into_iter().find(|format| format.name() == name);
+        format.ok_or("no format of an export")
+    })
+}
+
 fn engines() -> PossibleValuesParser {
     IoSpec::ALL.map(IoSpec::name).into()
 }
 
-fn size(text: &str) -> Result<String, String> {
-    parse_bytes(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+/// A size, in the range of a job file's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes.
+    pub bytes: u64,
+    /// As typed, and as a job file takes it.
+    pub text: String,
 }
 
-/// A size in bytes, in the range of a job file's.
-fn bytes(text: &str) -> Result<u64, String> {
+fn size(text: &str) -> Result<Size, String> {
     let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
-    if (1..=MOST_BYTES).contains(&bytes) {
-        Ok(bytes)
-    } else {
-        Err(format!("expected a size from 1 B to {}", format_bytes(MOST_BYTES)))
-    }
+    let bytes = limits::size(bytes).map_err(|range| format!("a size must be {range}, such as \"64 MiB\""))?;
+    Ok(Size { bytes, text: text.to_owned() })
 }
 
 /// A tolerance, as a job file wants it.
@@ -254,15 +263,30 @@ pub enum DatasetCommand {
         /// Name of the data set
         name: String,
         /// Memory that the import may hold
-        #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
-        memory: String,
+        #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = size)]
+        memory: Size,
     },
     /// Read every byte of a data set's grids and check it
     Verify {
         /// Name of the data set
         name: String,
     },
-    /// Remove a data set's grids
+    /// Write a data set's edges to a file that another program reads, ids being ranks of the original ones
+    Export {
+        /// Name of the data set
+        name: String,
+        /// gridgraph: u32 pairs in the order of the source, with an f32 where there are weights; gapbs: a serialized graph
+        /// (.sg, or .wsg with weights), rows sorted
+        #[arg(long, value_name = "FORMAT", value_parser = export_formats())]
+        format: ExportFormatSpec,
+        /// The file, replaced where it is there
+        #[arg(short = 'o', long = "output", value_name = "FILE")]
+        output: PathBuf,
+        /// Memory that the export may hold
+        #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = size)]
+        memory: Size,
+    },
+    /// Remove a data set's grids, and what was made of it for other programs
     Rm {
         /// Name of the data set
         name: String,
@@ -285,8 +309,8 @@ pub struct ProbeArgs {
     #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     /// Bytes of the file that is written to each directory, and read
-    #[arg(long, value_name = "SIZE", default_value = "256 MiB")]
-    pub size: String,
+    #[arg(long, value_name = "SIZE", default_value = "256 MiB", value_parser = size)]
+    pub size: Size,
     /// Fewer block sizes and depths, each measured once
     #[arg(long)]
     pub quick: bool,

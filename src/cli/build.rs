@@ -6,15 +6,15 @@ use std::path::Path;
 use super::args::BuildArgs;
 use super::progress::Console;
 use super::run::{lock, program};
-use super::{Problem, batch, end_with_parent, exit, output};
+use super::{Problem, batch, end_with_parent, exit, output, stop_with_parent};
 use crate::cluster::local::{self, Options};
 use crate::dataset::Context;
 use crate::interrupt::Interrupt;
 use crate::job::Batch;
 use crate::run::error::{Failure, INTERRUPTED, RunError};
-use crate::run::layout;
 use crate::run::plan::JobPlan;
 use crate::run::repetition::Aftermath;
+use crate::run::{external, layout};
 
 /// Builds what the arguments name.
 pub(crate) fn build(args: &BuildArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
@@ -41,7 +41,7 @@ pub(crate) fn build_batch(batch: &Batch, args: &BuildArgs, interrupt: &Interrupt
         fail_fast: false,
         scan: false,
         quiet,
-        memory: args.memory,
+        memory: memory(args),
         interrupt,
     };
     let mut done = HashSet::new();
@@ -49,11 +49,12 @@ pub(crate) fn build_batch(batch: &Batch, args: &BuildArgs, interrupt: &Interrupt
     for plan in &plans {
         let file = plan.save().map_err(Problem::failed)?;
         for (index, run) in plan.runs.iter().enumerate() {
-            if interrupt.raised() || !done.insert(local::import_of(run)) {
+            if interrupt.raised() || !done.insert(local::import_of(&plan.data, run)) {
                 continue;
             }
+            // An interrupt of all is said by its exit code; one of the child alone is a failure like others.
             if let Err(failure) = local::build(plan, index, &file, &options).map_err(Problem::failed)?
-                && failure.class != INTERRUPTED
+                && !(failure.class == INTERRUPTED && interrupt.raised())
             {
                 output::error(&format!("error: {}: {}", run.spec.dataset.name, failure.text));
                 code = exit::FAILED;
@@ -70,7 +71,13 @@ fn import(args: &BuildArgs, plan: &Path, index: usize, interrupt: &Interrupt) ->
     let run = plan.run(index).map_err(Problem::plan)?;
     let progress = Console::new(args.batch.quiet);
     let context = Context { threads: super::cores(), interrupt, progress: &progress };
-    let built = layout::build(&plan.data, run, args.memory.unwrap_or(run.spec.engine.memory), context);
+    let memory = memory(args).unwrap_or(run.spec.engine.memory);
+    let built = if run.is_external() {
+        stop_with_parent();
+        external::prepare(&plan.data, run, memory, context)
+    } else {
+        layout::build(&plan.data, run, memory, context).map(drop)
+    };
     let failure = built.err();
     let code = match &failure {
         None => exit::OK,
@@ -79,4 +86,9 @@ fn import(args: &BuildArgs, plan: &Path, index: usize, interrupt: &Interrupt) ->
     };
     output::tell_parent(&Aftermath { failure: failure.as_ref().map(Failure::from), ..Aftermath::default() });
     Ok(code)
+}
+
+/// What an import may hold, where the command line says so.
+fn memory(args: &BuildArgs) -> Option<u64> {
+    args.memory.as_ref().map(|size| size.bytes)
 }

@@ -23,6 +23,10 @@ pub(crate) fn check(args: &BatchArgs, interrupt: &Interrupt) -> Result<u8, Probl
         list_unidentified(&batch, say);
         return Ok(exit::OK);
     }
+    let programs = batch.missing_programs();
+    if !programs.is_empty() && !args.quiet {
+        output::error(&programs.to_string());
+    }
     let plans = batch::plan(&batch, args, interrupt)?;
     let data = batch::absolute(&args.data)?;
     let mut needs = Needs::new(&data);

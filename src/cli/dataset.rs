@@ -7,13 +7,15 @@ use super::args::{BatchArgs, BuildArgs, DatasetArgs, DatasetCommand};
 use super::progress::Console;
 use super::{Problem, batch, build, exit, output};
 use crate::dataset::Context;
+use crate::file_id::is_same_file;
+use crate::grid::derived::{self, Derived, DerivedKind};
 use crate::grid::manifest::Manifest;
-use crate::grid::{self, Grid, Layout};
+use crate::grid::{self, ExportPath, ExportRequest, Exported, Grid, Layout};
 use crate::interrupt::Interrupt;
 use crate::job::JobSource;
-use crate::job::registry::{Registry, find_project};
+use crate::job::registry::{REGISTRY_FILE, Registry, find_project};
 use crate::job::source::shown;
-use crate::job::spec::{DatasetSpec, SourceSpec};
+use crate::job::spec::{DatasetSpec, ExportFormatSpec, SourceSpec};
 use crate::job::suggest::did_you_mean;
 use crate::units::{format_bytes, format_count, plural};
 
@@ -22,8 +24,11 @@ pub(crate) fn dataset(args: &DatasetArgs, interrupt: &Interrupt) -> Result<u8, P
     match &args.command {
         DatasetCommand::List => list(&args.data),
         DatasetCommand::Info { name } => info(&args.data, name),
-        DatasetCommand::Import { name, memory } => import(args, name, memory, interrupt),
+        DatasetCommand::Import { name, memory } => import(args, name, &memory.text, interrupt),
         DatasetCommand::Verify { name } => verify(args, name, interrupt),
+        DatasetCommand::Export { name, format, output, memory } => {
+            export(args, name, *format, output, memory.bytes, interrupt)
+        }
         DatasetCommand::Rm { name, grid } => remove(args, name, grid.as_deref()),
         DatasetCommand::Gc { devices } => collect(args, devices),
     }
@@ -37,17 +42,17 @@ fn registry() -> Result<Registry, Problem> {
 fn list(data: &Path) -> Result<u8, Problem> {
     let registry = registry()?;
     let layouts = grid::list(data).map_err(Problem::failed)?;
-    let mut names: Vec<&str> = registry.names().collect();
-    names.extend(
-        layouts
-            .iter()
-            .map(|layout| layout.dataset.as_str())
-            .filter(|name| !registry.names().any(|n| n == *name)),
-    );
-    names.dedup();
+    let derived = derived::list(data).map_err(Problem::failed)?;
+    let mut others: Vec<&str> = layouts.iter().map(|layout| layout.dataset.as_str()).collect();
+    others.extend(derived.iter().map(|derived| derived.dataset.as_str()));
+    others.sort_unstable();
+    others.dedup();
+    others.retain(|name| !registry.names().any(|known| known == *name));
+    let names: Vec<&str> = registry.names().chain(others).collect();
     if names.is_empty() {
         output::say("no data sets: there is no datasets.toml in this folder or above, and no grid is built");
     }
+    let mut code = exit::OK;
     for name in names {
         let source = match registry.get(name) {
             Some(Ok(spec)) => source(&spec),
@@ -55,15 +60,22 @@ fn list(data: &Path) -> Result<u8, Problem> {
             None => "(no entry in datasets.toml)".to_owned(),
         };
         let built: Vec<_> = layouts.iter().filter(|layout| layout.dataset == name).collect();
-        output::say(&format!("{name:<24} {source:<56} {}", state(&built)));
+        let made: Vec<_> = derived.iter().filter(|derived| derived.dataset == name).collect();
+        output::say(&format!("{name:<24} {source:<56} {}{}", state(&built), state_of_derived(&made)));
+        for error in built.iter().filter_map(|layout| layout.unreadable.as_ref()) {
+            output::error(&format!("error: {name}: {error}"));
+            code = exit::FAILED;
+        }
     }
-    Ok(exit::OK)
+    Ok(code)
 }
 
 /// How far a data set's layouts have come: `2 grids, 5 MiB, 1 unfinished, 1 MiB`.
 fn state(layouts: &[&Layout]) -> String {
     let (complete, others): (Vec<&Layout>, Vec<&Layout>) =
         layouts.iter().partition(|layout| layout.grid.is_some());
+    let (unreadable, others): (Vec<&Layout>, Vec<&Layout>) =
+        others.into_iter().partition(|layout| layout.unreadable.is_some());
     let (away, unfinished): (Vec<&Layout>, Vec<&Layout>) =
         others.into_iter().partition(|layout| layout.unmounted.is_some());
     let bytes = |layouts: &[&Layout]| format_bytes(layouts.iter().map(|layout| layout.bytes).sum());
@@ -77,20 +89,44 @@ fn state(layouts: &[&Layout]) -> String {
     if !unfinished.is_empty() {
         parts.push(format!("{} unfinished, {}", unfinished.len(), bytes(&unfinished)));
     }
+    if !unreadable.is_empty() {
+        parts.push(format!("{} unreadable", unreadable.len()));
+    }
     if parts.is_empty() { "not built".to_owned() } else { parts.join(", ") }
+}
+
+/// What was made for other programs: `; 1 export, 5 MiB, 1 prepared, 9 MiB`, or nothing.
+fn state_of_derived(derived: &[&Derived]) -> String {
+    let bytes = |derived: &[&Derived]| format_bytes(derived.iter().map(|derived| derived.bytes()).sum());
+    let (complete, others): (Vec<&Derived>, Vec<&Derived>) =
+        derived.iter().partition(|derived| derived.is_complete());
+    let (exports, prepared): (Vec<&Derived>, Vec<&Derived>) =
+        complete.into_iter().partition(|derived| derived.kind == DerivedKind::Export);
+    let mut parts = Vec::new();
+    if !exports.is_empty() {
+        parts.push(format!("{}, {}", plural(exports.len(), "export"), bytes(&exports)));
+    }
+    if !prepared.is_empty() {
+        parts.push(format!("{} prepared, {}", prepared.len(), bytes(&prepared)));
+    }
+    if !others.is_empty() {
+        parts.push(format!("{} for peers unfinished, {}", others.len(), bytes(&others)));
+    }
+    if parts.is_empty() { String::new() } else { format!("; {}", parts.join(", ")) }
 }
 
 /// Why a layout is no grid, and what to do.
 fn why_none(layout: &Layout) -> String {
-    match &layout.unmounted {
-        Some(device) => format!(
+    match (&layout.unreadable, &layout.unmounted) {
+        (Some(error), _) => format!("unreadable: {error}"),
+        (None, Some(device)) => format!(
             "its device {} is not mounted, or another one is: mount it, or remove the grid with `ioc dataset rm {} \
              --grid {}`",
             device.display(),
             layout.dataset,
             layout.key
         ),
-        None => {
+        (None, None) => {
             "unfinished or damaged: a file is missing or the import did not end; `ioc dataset gc` removes it"
                 .to_owned()
         }
@@ -143,13 +179,17 @@ fn info(data: &Path, name: &str) -> Result<u8, Problem> {
         output::say("not built; its counts are known after `ioc dataset import`");
         return Ok(exit::OK);
     }
+    let mut code = exit::OK;
     for layout in layouts_of(data, name)? {
         output::say(&match &layout.grid {
             Some(grid) => describe(&layout, grid),
             None => format!("\ngrid {} ({}): {}", layout.key, format_bytes(layout.bytes), why_none(&layout)),
         });
+        if layout.unreadable.is_some() {
+            code = exit::FAILED;
+        }
     }
-    Ok(exit::OK)
+    Ok(code)
 }
 
 fn describe(layout: &Layout, grid: &Grid) -> String {
@@ -182,6 +222,7 @@ fn describe(layout: &Layout, grid: &Grid) -> String {
         "columns",
         format!("{}, source windows of {}", manifest.columns.len(), format_count(manifest.source_window)),
     );
+    line("order", manifest.order.name().to_owned());
     line("devices", format!("{}, stripes of {}", manifest.ssds, format_bytes(manifest.stripe)));
     for folder in &layout.folders {
         line("device directory", folder.display().to_string());
@@ -244,7 +285,86 @@ fn verify(args: &DatasetArgs, name: &str, interrupt: &Interrupt) -> Result<u8, P
     Ok(code)
 }
 
+/// Exports what the registry says; no grid is needed.
+fn export(
+    args: &DatasetArgs,
+    name: &str,
+    format: ExportFormatSpec,
+    output: &Path,
+    memory: u64,
+    interrupt: &Interrupt,
+) -> Result<u8, Problem> {
+    let registry = registry()?;
+    let Some(spec) = registry.get(name).transpose().map_err(Problem::usage)? else {
+        let help = did_you_mean(name, registry.names())
+            .unwrap_or_else(|| "an export is made of the source that an entry names".to_owned());
+        return Err(Problem::usage(format!("error: datasets.toml has no entry `{name}`; {help}")));
+    };
+    let source = match &spec.source {
+        SourceSpec::File { path, .. } => Some(path.clone()),
+        SourceSpec::Kronecker(_) => None,
+    };
+    if source
+        .into_iter()
+        .chain([registry.project().join(REGISTRY_FILE)])
+        .any(|own| is_same_file(&own, output))
+    {
+        let output = output.display();
+        return Err(Problem::usage(format!(
+            "error: -o: {output} is what the export is made of, and would be lost; name another file"
+        )));
+    }
+    let progress = Console::new(args.quiet);
+    let context = Context { threads: super::cores(), interrupt, progress: &progress };
+    // Whether the file is what the entry says.
+    crate::dataset::fingerprint(&spec, &args.data, context).map_err(Problem::failed)?;
+    let source = crate::dataset::open(&spec).map_err(Problem::failed)?;
+    let request = ExportRequest {
+        source: source.as_ref(),
+        format,
+        directed: spec.directed,
+        expected_edges: spec.edges,
+        memory,
+        stage: name,
+    };
+    let exported = match grid::export(ExportPath::File(output), request, context) {
+        Err(_) if interrupt.raised() => return Ok(exit::INTERRUPTED),
+        exported => exported.map_err(Problem::failed)?.1,
+    };
+    say(args, &exported_text(name, output, &exported));
+    if exported.rounded > 0 && !args.quiet {
+        let (rounded, edges) = (format_count(exported.rounded), format_count(exported.edges));
+        output::error(&format!(
+            "note: {rounded} of {edges} weights were rounded to f32, so that what is computed of them differs a little"
+        ));
+    }
+    Ok(exit::OK)
+}
+
+fn exported_text(name: &str, path: &Path, exported: &Exported) -> String {
+    let Exported { vertices, vertex_rule, edges, weighted, dataset_checksum, bytes, .. } = *exported;
+    format!(
+        "{name}: {} vertices (rule: {vertex_rule}), {} arcs{}, {} in {}, checksum {}",
+        format_count(vertices),
+        format_count(edges),
+        if weighted { " with weights" } else { "" },
+        format_bytes(bytes),
+        shown(path),
+        crate::report::Digest(dataset_checksum)
+    )
+}
+
 fn remove(args: &DatasetArgs, name: &str, grid: Option<&str>) -> Result<u8, Problem> {
+    let mut freed = 0;
+    if grid.is_none() {
+        let (removed, bytes) = derived::remove_all(&args.data, name).map_err(Problem::failed)?;
+        freed += bytes;
+        let grids = grid::list(&args.data).map_err(Problem::failed)?;
+        if removed > 0 && !grids.iter().any(|layout| layout.dataset == name) {
+            say(args, &format!("{name}: {} freed", format_bytes(freed)));
+            return Ok(exit::OK);
+        }
+    }
     let mut layouts = layouts_of(&args.data, name)?;
     if let Some(wanted) = grid {
         let keys: Vec<String> = layouts.iter().map(|layout| layout.key.clone()).collect();
@@ -256,12 +376,23 @@ fn remove(args: &DatasetArgs, name: &str, grid: Option<&str>) -> Result<u8, Prob
             )));
         }
     }
-    let mut freed = 0;
+    let mut code = exit::OK;
     for layout in layouts {
-        freed += grid::remove(&args.data, name, &layout.key).map_err(Problem::failed)?;
+        // Of a folder that cannot be listed the error is known already.
+        let removed = match layout.unreadable.filter(|_| layout.key.is_empty()) {
+            Some(error) => Err(error),
+            None => grid::remove(&args.data, name, &layout.key).map_err(|error| error.to_string()),
+        };
+        match removed {
+            Ok(bytes) => freed += bytes,
+            Err(error) => {
+                output::error(&format!("error: {error}"));
+                code = exit::FAILED;
+            }
+        }
     }
     say(args, &format!("{name}: {} freed", format_bytes(freed)));
-    Ok(exit::OK)
+    Ok(code)
 }
 
 fn collect(args: &DatasetArgs, devices: &[PathBuf]) -> Result<u8, Problem> {
@@ -279,12 +410,16 @@ fn collect(args: &DatasetArgs, devices: &[PathBuf]) -> Result<u8, Problem> {
         }
     }
     let mut removed = plural(collected.layouts as usize, "incomplete grid");
+    if collected.derived > 0 {
+        let _ = write!(removed, " and {} for peers", plural(collected.derived as usize, "unfinished folder"));
+    }
     if collected.orphans > 0 {
         let folders = plural(collected.orphans as usize, "left folder");
         let _ = write!(removed, " and {folders} on devices");
     }
+    collected.failed.iter().for_each(|error| output::error(&format!("error: {error}")));
     say(args, &format!("{removed} removed, {} freed", format_bytes(collected.bytes)));
-    Ok(exit::OK)
+    Ok(if collected.failed.is_empty() { exit::OK } else { exit::FAILED })
 }
 
 /// What a command did, which `--quiet` need not hear; what was asked for (a list) is printed in any case.

@@ -19,7 +19,7 @@ pub(crate) fn differences(specs: &[&RunSpec]) -> Vec<String> {
 pub(crate) fn points(specs: &[&RunSpec]) -> Vec<String> {
     let several = specs.iter().any(|spec| spec.dataset.name != specs[0].dataset.name);
     let name = |spec: &RunSpec| if several { vec![spec.dataset.name.clone()] } else { Vec::new() };
-    describe(specs, name, |spec| (spec.variant.clone(), spec.algorithm.name()))
+    describe(specs, name, |spec| (spec.variant.clone(), spec.algorithm.name().to_owned()))
 }
 
 /// A name's parts and then the options in which runs of the same group differ.
@@ -49,6 +49,21 @@ fn describe<G: Eq + std::hash::Hash>(
 /// The options of a run by their dotted names; the algorithm and the data set are told by name.
 fn options(spec: &RunSpec) -> BTreeMap<String, String> {
     let mut options = BTreeMap::new();
+    if let Some(external) = spec.algorithm.external() {
+        // Its words are told by its name, and of the rest it has only what they use.
+        let used = [
+            ("engine.compute_threads", serde_json::to_value(external.threads)),
+            ("engine.memory", serde_json::to_value(external.memory)),
+            ("storage.ssds", serde_json::to_value(external.ssds)),
+        ];
+        for (name, value) in used {
+            let value = value.unwrap_or_default();
+            if !value.is_null() {
+                flatten(name, &value, &mut options);
+            }
+        }
+        return options;
+    }
     let tables = [
         ("storage", serde_json::to_value(&spec.storage)),
         ("grid", serde_json::to_value(&spec.grid)),

@@ -50,6 +50,11 @@ impl Problem {
         Self { code: exit::FAILED, text: format!("error: {error}") }
     }
 
+    /// What this machine lacks for the batch; the text is complete.
+    pub(crate) fn refused(text: impl std::fmt::Display) -> Self {
+        Self { code: exit::FAILED, text: text.to_string() }
+    }
+
     /// An empty selection.
     pub(crate) fn nothing(text: impl std::fmt::Display) -> Self {
         Self { code: exit::NOTHING, text: format!("error: {text}") }
@@ -132,4 +137,9 @@ fn cores() -> usize {
 fn end_with_parent() {
     // Where the kernel refuses, the child merely runs to its end.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
+}
+
+/// The same of a child that has children of its own, which it ends first.
+fn stop_with_parent() {
+    let _ = set_parent_process_death_signal(Some(Signal::TERM));
 }

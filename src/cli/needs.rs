@@ -11,15 +11,20 @@ use super::cores;
 use crate::algorithm;
 use crate::cluster::local::import_of;
 use crate::dataset::{Estimate, estimate};
+use crate::engine::EngineError;
 use crate::engine::plan::Plan;
-use crate::engine::{EngineError, requests};
 use crate::grid::Grid;
 use crate::grid::chunk::{CHUNK, PAYLOAD, RawEdge};
-use crate::job::spec::{AlgorithmSpec, CacheSpec, EncodingSpec, RunSpec};
+use crate::grid::manifest::Order;
+use crate::io::{io_uring, libaio};
+use crate::job::external::shown;
+use crate::job::spec::{
+    AlgorithmSpec, CacheSpec, EncodingSpec, ExportFormatSpec, ExternalSpec, IoSpec, RunSpec,
+};
 use crate::measure::environment::memory_available;
-use crate::run::layout;
 use crate::run::plan::{JobPlan, PlannedRun};
-use crate::units::{format_bytes, plural};
+use crate::run::{external, layout, parameters};
+use crate::units::{format_bytes, format_count, plural};
 
 /// What the runs of a batch need, each grid looked at once.
 pub(crate) struct Needs<'a> {
@@ -28,6 +33,10 @@ pub(crate) struct Needs<'a> {
     grids: HashMap<(String, String, Vec<PathBuf>), Size>,
     /// The most that a run takes.
     memory: u64,
+    /// The most requests that a run reserves by `libaio`.
+    requests: u64,
+    /// Whether a run reads by `io_uring`.
+    uring: bool,
 }
 
 /// What is known of a grid.
@@ -43,27 +52,25 @@ struct Size {
 
 impl<'a> Needs<'a> {
     pub(crate) fn new(data: &'a Path) -> Self {
-        Self { data, grids: HashMap::new(), memory: 0 }
+        Self { data, grids: HashMap::new(), memory: 0, requests: 0, uring: false }
     }
 
     /// What a run needs, as a text; the error says why it will be refused.
     pub(crate) fn of(&mut self, run: &PlannedRun) -> Result<String, EngineError> {
         let spec = &run.spec;
-        let advice = layout::advice(self.data, spec);
-        let interleave = spec.grid.interleave.value();
-        let plan =
-            Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores() as u32, advice.as_ref())?;
-        let (dataset, layout, devices, _) = import_of(run);
+        if let Some(external) = spec.algorithm.external() {
+            return Ok(self.of_external(run, external));
+        }
+        let (dataset, layout, devices, _) = import_of(self.data, run);
         let size = self.grids.entry((dataset, layout, devices)).or_insert_with(|| Size::of(self.data, run));
-        let state = size
-            .vertices
-            .map(|vertices| algorithm::state_bytes(&spec.algorithm, spec.grid.order.into(), vertices));
+        // What is not chosen yet may be what takes more.
+        let asked = || Order::asked(&spec.grid).unwrap_or(Order::Degree);
+        let order = size.built.as_ref().map_or_else(asked, |grid| grid.manifest.order);
+        let state = size.vertices.map(|vertices| algorithm::state_bytes(&spec.algorithm, order, vertices));
+        let plan = parameters::resolve(self.data, spec, state, cores() as u32)?;
         let least = state.unwrap_or(0);
-        plan.check_memory(least, spec.engine.memory)?;
-        let plan = match (spec.engine.cache, state) {
-            (CacheSpec::Auto, Some(state)) => plan.with_pins(state, spec.engine.memory),
-            _ => plan,
-        };
+        self.requests = self.requests.max(parameters::asynchronous_requests(&plan));
+        self.uring |= plan.io == IoSpec::IoUring;
         let (disk, kept) = match size.bytes {
             Some(bytes) => size.disk(bytes, spec, &plan),
             None => ("(size on disk is known after the import)".to_owned(), 0),
@@ -77,6 +84,30 @@ impl<'a> Needs<'a> {
             String::new()
         };
         Ok(format!("{disk}, {more}{memory} of {budget} memory{kept}"))
+    }
+
+    /// What an external does; what that needs is its own matter.
+    fn of_external(&self, run: &PlannedRun, external: &ExternalSpec) -> String {
+        let ready = external::is_ready(self.data, run);
+        let mut parts = Vec::new();
+        if external.needs_export() && !ready {
+            let format = external.format.name();
+            parts.push(match estimate(&run.spec.dataset) {
+                Ok(Some(Estimate { edges, weight_bytes, .. }))
+                    if external.format == ExportFormatSpec::Gridgraph =>
+                {
+                    let bytes = edges.saturating_mul(8 + weight_bytes.min(4));
+                    format!("exports about {} as {format}", format_bytes(bytes))
+                }
+                _ => format!("exports as {format}"),
+            });
+        }
+        if !external.prepare.is_empty() {
+            let done = if ready { "prepared by" } else { "prepares by" };
+            parts.push(format!("{done} `{}`", shown(&external.prepare)));
+        }
+        parts.push(format!("runs `{}`", shown(&external.command)));
+        parts.join(", ")
     }
 
     /// Runs, repetitions and grids of all plans.
@@ -120,6 +151,19 @@ impl<'a> Needs<'a> {
                 format_bytes(self.memory),
                 format_bytes(available),
             ));
+        }
+        if let Some(free) = libaio::free_requests().filter(|free| *free < self.requests) {
+            notes.push(format!(
+                "a run asks libaio for {} requests, and this machine has room for {} (fs.aio-max-nr less fs.aio-nr): \
+                 raise the limit with `sysctl fs.aio-max-nr=1048576`, or lower engine.io_depth",
+                format_count(self.requests),
+                format_count(free),
+            ));
+        }
+        if self.uring
+            && let Err(refusal) = io_uring::available()
+        {
+            notes.push(refusal.to_string());
         }
         notes
     }
@@ -166,7 +210,7 @@ impl Size {
     /// Bytes on disk and read, as a text, and those of blocks that stay in memory.
     fn disk(&self, bytes: u64, spec: &RunSpec, plan: &Plan) -> (String, u64) {
         let requests = match &self.built {
-            Some(grid) => requests(grid, plan),
+            Some(grid) => plan.requests(grid),
             None => bytes.div_ceil(plan.block),
         };
         let kept = plan.kept_bytes(bytes, requests);

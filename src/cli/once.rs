@@ -1,7 +1,6 @@
 //! `ioc once`: one algorithm on one file. It is the job file that it prints, so that what began as a one-off can be
 //! kept, changed and repeated.
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -12,9 +11,11 @@ use super::args::{BatchArgs, OnceArgs, RunArgs};
 use super::run::run_batch;
 use super::{Problem, batch, exit, output};
 use crate::atomic_file::{AtomicFile, FileError};
-use crate::file_id::FileId;
+use crate::file_id::is_same_file;
+use crate::grid::paths::MOST_NAME;
 use crate::interrupt::Interrupt;
 use crate::job::{Batch, JobSource, write};
+use crate::regular_file;
 use crate::report::{JobReport, Status, copy_values, values_path};
 
 /// Runs it.
@@ -86,23 +87,19 @@ fn check(args: &OnceArgs) -> Result<(), String> {
         // Whatever else is wrong, its reader says.
         _ => {}
     }
-    let Some(output) = args.output.as_deref().filter(|output| !is_stdout(output)) else {
-        return if args.output.is_some() && args.algorithm == "scan" {
-            Err(NO_VALUES.to_owned())
-        } else {
-            Ok(())
-        };
-    };
+    let Some(output) = &args.output else { return Ok(()) };
     if args.algorithm == "scan" {
-        return Err(NO_VALUES.to_owned());
+        return Err("a scan has no values to write; leave -o away".to_owned());
+    }
+    if is_stdout(output) {
+        let closed = "-o: standard output is closed; open it, or name a file";
+        return if output::is_closed() { Err(closed.to_owned()) } else { Ok(()) };
     }
     if is_same_file(output, &args.file) {
         return Err("-o names the edge list itself; give the values another file".to_owned());
     }
     check_output(output)
 }
-
-const NO_VALUES: &str = "a scan has no values to write; leave -o away";
 
 /// Whether a file of values can be made there: whole or not at all, so what is written as a stream will not do.
 fn check_output(output: &Path) -> Result<(), String> {
@@ -127,11 +124,6 @@ fn check_output(output: &Path) -> Result<(), String> {
     })
 }
 
-/// Whether two paths lead to one file, by whatever names.
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    FileId::at(one).is_some_and(|one| Some(one) == FileId::at(other))
-}
-
 fn is_stdout(path: &Path) -> bool {
     path == Path::new("-") || path == Path::new("/dev/stdout")
 }
@@ -141,7 +133,8 @@ fn name(args: &OnceArgs) -> String {
     let file = args.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = file.split('.').next().unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
-    format!("once-{}-{}", args.algorithm, stem.chars().map(plain).collect::<String>())
+    // Cut, because a folder is named by it, and the file's own name may be as long as names can be.
+    format!("once-{}-{}", args.algorithm, stem.chars().map(plain).take(MOST_NAME).collect::<String>())
 }
 
 fn job(args: &OnceArgs) -> Result<Table, Problem> {
@@ -173,7 +166,7 @@ fn job(args: &OnceArgs) -> Result<Table, Problem> {
             "algorithm",
             Some(Table::from_iter([(args.algorithm.clone(), table(algorithm).into())]).into()),
         ),
-        given("engine", Some(table([given("memory", Some(text(&args.memory)))]).into())),
+        given("engine", Some(table([given("memory", Some(text(&args.memory.text)))]).into())),
         given(
             "measure",
             Some(table([given("repeat", Some(number(1))), given("warmup", Some(number(0)))]).into()),
@@ -208,7 +201,7 @@ fn deliver(batch: &Batch, report: &JobReport, out: &Path, to: &Path) -> Result<(
     let undelivered =
         |error: String| Problem::failed(format!("{error}; the values are in {}", from.display()));
     if is_stdout(to) {
-        let copied = File::open(&from).and_then(|mut file| output::copy(&mut file));
+        let copied = regular_file::open(&from).and_then(|mut file| output::copy(&mut file));
         return copied
             .map_err(|error| undelivered(format!("cannot write the values to standard output: {error}")));
     }

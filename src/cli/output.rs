@@ -4,6 +4,8 @@
 use std::io::{ErrorKind, Write};
 use std::sync::OnceLock;
 
+use rustix::fs::OFlags;
+
 /// Why something that was said did not arrive. Kept for the end of the program: no work stops because nobody hears of
 /// it.
 static UNHEARD: OnceLock<String> = OnceLock::new();
@@ -28,6 +30,16 @@ pub(crate) fn remember(written: std::io::Result<()>) {
 
 fn broken_pipe(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
+}
+
+/// Whether standard output was closed when the program began (`>&-`). Rust then opens `/dev/null` in its place, to be
+/// read and written, which a shell's `> /dev/null` is not.
+pub(crate) fn is_closed() -> bool {
+    let out = std::io::stdout();
+    let null = rustix::fs::stat("/dev/null").map(|null| null.st_rdev);
+    let is_null = rustix::fs::fstat(&out).is_ok_and(|out| null == Ok(out.st_rdev));
+    let mode = rustix::fs::fcntl_getfl(&out).map(|flags| flags & OFlags::RWMODE);
+    is_null && mode == Ok(OFlags::RDWR)
 }
 
 /// The same to standard error.

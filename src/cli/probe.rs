@@ -11,20 +11,17 @@ use crate::measure::advice;
 use crate::measure::bandwidth::{BandwidthError, Effort, Scratch, Survey, survey};
 use crate::measure::probe;
 use crate::progress::Progress;
-use crate::units::{format_bytes, format_duration, parse_bytes};
+use crate::units::{format_bytes, format_duration};
 
 /// The least a file to read may have: a few of the largest blocks.
 const LEAST_SIZE: u64 = 16 << 20;
 
 /// Probes the directories, or the current one.
 pub(crate) fn probe(args: &ProbeArgs, interrupt: &Interrupt) -> Result<u8, Problem> {
-    let size = parse_bytes(&args.size).map_err(|error| Problem::usage(format!("error: --size: {error}")))?;
+    let size = args.size.bytes;
     if size < LEAST_SIZE {
-        let least = format_bytes(LEAST_SIZE);
-        return Err(Problem::usage(format!(
-            "error: --size: {} is too little; give {least} or more",
-            args.size
-        )));
+        let (text, least) = (&args.size.text, format_bytes(LEAST_SIZE));
+        return Err(Problem::usage(format!("error: --size: {text} is too little; give {least} or more")));
     }
     let dirs = if args.dirs.is_empty() { vec![PathBuf::from(".")] } else { args.dirs.clone() };
     if let Some(dir) = dirs.iter().find(|dir| !dir.is_dir()) {

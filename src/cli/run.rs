@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::args::RunArgs;
 use super::describe::points;
 use super::progress::{Console, StatusLine};
-use super::{Problem, batch, cores, end_with_parent, exit, output};
+use super::{Problem, batch, cores, end_with_parent, exit, output, stop_with_parent};
 use crate::cluster::local::{self, Observer, Options};
 use crate::interrupt::Interrupt;
 use crate::job::Batch;
@@ -74,6 +74,10 @@ pub(crate) fn run_batch(
     let missing = batch.missing();
     if !missing.is_empty() {
         return Err(Problem::usage(missing.into_errors()));
+    }
+    let programs = batch.missing_programs();
+    if !programs.is_empty() {
+        return Err(Problem::refused(programs.into_errors()));
     }
     let plans = batch::plan(batch, &args.batch, interrupt)?;
     run_plans(&plans, args, words, interrupt)
@@ -197,13 +201,16 @@ impl Watch {
 }
 
 impl Observer for Watch {
+    fn resumed(&mut self, finished: usize) {
+        self.number += finished;
+    }
+
     fn finished(&mut self, row: &Row, aftermath: &Aftermath) {
         let row = &Row { error: row.error.as_deref().map(self.words), ..row.clone() };
-        if row.status == Status::Failed {
-            self.failed = true;
-            if self.quiet {
-                self.complain(row);
-            }
+        // An interrupt of all is said by the exit code; a repetition that was interrupted alone has failed.
+        self.failed |= row.status != Status::Ok;
+        if row.status == Status::Failed && self.quiet {
+            self.complain(row);
         }
         aftermath.notes.iter().for_each(|note| self.note(note));
         self.number += 1;
@@ -242,6 +249,9 @@ fn repeat(
     end_with_parent();
     let plan = JobPlan::load(plan).map_err(Problem::plan)?;
     let run = plan.run(index).map_err(Problem::plan)?;
+    if run.is_external() {
+        stop_with_parent();
+    }
     let warmup = run.spec.measure.warmup;
     let (phase, rep) =
         if number <= warmup { (Phase::Warmup, number) } else { (Phase::Measured, number - warmup) };

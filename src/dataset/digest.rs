@@ -14,11 +14,14 @@ use sha2::{Digest, Sha256};
 
 use super::file::{SourceFile, Stamp};
 use super::{Context, DatasetError};
-use crate::atomic_file;
 use crate::progress::Unit;
+use crate::{atomic_file, regular_file};
 
 /// The cache's name in its directory.
 const CACHE: &str = "digests.json";
+
+/// Bytes that it has at most: a million files with long paths.
+const MOST_CACHE: u64 = 256 << 20;
 
 /// Bytes read at once.
 const BUFFER: usize = 1 << 20;
@@ -112,7 +115,7 @@ fn is_settled(stamp: Stamp) -> bool {
 }
 
 fn load(cache_dir: &Path) -> Option<Cache> {
-    serde_json::from_slice(&std::fs::read(cache_dir.join(CACHE)).ok()?).ok()
+    serde_json::from_slice(&regular_file::read(&cache_dir.join(CACHE), MOST_CACHE).ok()?).ok()
 }
 
 fn cached(cache_dir: &Path, key: &str, stamp: Stamp) -> Option<String> {

@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use crate::io_advice::advice;
 use crate::units::plural;
 
 /// An error of a data set: whole sentences that name the file, the place, what was found and what to do.
@@ -28,11 +29,11 @@ pub enum DatasetError {
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// What is there: `a pipe`.
+        /// What is there: `a named pipe`.
         found: &'static str,
     },
     /// The operating system refused.
-    #[error("{action} {path} failed: {reason}")]
+    #[error("{action} {path} failed: {reason}{}", advice(.reason, "give another file"))]
     Io {
         /// The file.
         path: PathBuf,

@@ -2,12 +2,13 @@
 //! the same edges several times, perhaps hours apart, so a file that somebody still writes to must be an error
 //! and not two different graphs.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::DatasetError;
+use crate::regular_file::{self, irregular};
 
 /// A file as it was when the data set was opened.
 #[derive(Debug, Clone)]
@@ -44,7 +45,6 @@ impl SourceFile {
     /// Checks that the path is a regular file that may be read.
     pub(super) fn open(path: &Path) -> Result<Self, DatasetError> {
         let path = path.to_path_buf();
-        // Looked at before it is opened: opening a pipe would wait for its writer.
         let metadata = match std::fs::metadata(&path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(DatasetError::Missing { path }),
@@ -64,9 +64,8 @@ impl SourceFile {
         if self.stamp.len > 0 {
             return Ok(());
         }
-        let no_wait = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(no_wait).open(&self.path);
-        match file.map_err(|reason| self.io_error("opening", reason))?.read(&mut [0]) {
+        let mut file = regular_file::open(&self.path).map_err(|reason| self.io_error("opening", reason))?;
+        match file.read(&mut [0]) {
             Ok(0) => Ok(()),
             _ => Err(DatasetError::NotAFile {
                 path: self.path.clone(),
@@ -77,7 +76,7 @@ impl SourceFile {
 
     /// Opens the file again, if it is still the same.
     pub(super) fn reopen(&self) -> Result<File, DatasetError> {
-        let file = File::open(&self.path).map_err(|reason| self.io_error("opening", reason))?;
+        let file = regular_file::open(&self.path).map_err(|reason| self.io_error("opening", reason))?;
         self.check_unchanged(&file)?;
         Ok(file)
     }
@@ -139,22 +138,6 @@ impl SourceFile {
 
     pub(super) fn changed(&self, len: u64) -> DatasetError {
         DatasetError::Changed { path: self.path.clone(), before: self.stamp.len, after: len }
-    }
-}
-
-/// What a path is, if it is no regular file.
-fn irregular(metadata: &Metadata) -> Option<&'static str> {
-    let kind = metadata.file_type();
-    if kind.is_file() {
-        None
-    } else if kind.is_dir() {
-        Some("a directory")
-    } else if kind.is_fifo() {
-        Some("a pipe")
-    } else if kind.is_socket() {
-        Some("a socket")
-    } else {
-        Some("a device")
     }
 }
 

@@ -59,4 +59,7 @@ impl EdgeSource for Mirrored {
             mirrors.into_iter().map(|mirror| mirror.into_inner().unwrap_or_else(PoisonError::into_inner));
         Ok(Summary { edges: summary.edges + mirrored.map(|mirror| mirror.delivered).sum::<u64>(), ..summary })
     }
+    fn largest_id(&self, context: Context<'_>) -> Result<Option<u64>, DatasetError> {
+        self.source.largest_id(context)
+    }
 }

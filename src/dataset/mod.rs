@@ -5,6 +5,8 @@
 //! Sources: [`kronecker`] generates; `text` reads SNAP-like lines, plain or `gzip`; `gridgraph` reads binary
 //! records; `mirrored` turns any of them undirected. `workers` is the threads of all of them.
 
+use std::sync::{Mutex, PoisonError};
+
 use crate::interrupt::Interrupt;
 use crate::job::spec::{DatasetSpec, SourceSpec, WeightsSpec};
 use crate::progress::{Progress, Unit};
@@ -101,6 +103,18 @@ pub trait EdgeSource: Sync {
     fn size(&self) -> (Option<u64>, Unit);
     /// Hands every edge to the sink. Errors name file, line or offset, what was found and what was expected.
     fn read(&self, context: Context<'_>, sink: &Sink<'_>) -> Result<Summary, DatasetError>;
+    /// The largest id of all edges; `None` where there are none. As much work as a read, but for sources that need not
+    /// make edges of what they read.
+    fn largest_id(&self, context: Context<'_>) -> Result<Option<u64>, DatasetError> {
+        let largest = Mutex::new(None);
+        self.read(context, &|_, edges| {
+            let here = edges.iter().map(|edge| edge.source.max(edge.target)).max();
+            let mut largest = largest.lock().unwrap_or_else(PoisonError::into_inner);
+            *largest = (*largest).max(here);
+            Ok(())
+        })?;
+        Ok(largest.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// The edges of a data set. Looks at the file's first bytes at most; what is wrong further in, [`EdgeSource::read`]

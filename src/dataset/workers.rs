@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Context, DatasetError, Edge, Sink};
 
-/// Edges handed to the sink at once: large enough to hide the call, small enough for a core's cache.
-pub(super) const BATCH_EDGES: usize = 4096;
+/// Edges handed to the sink at once: large enough to hide the call, small enough for a core's nearest cache.
+pub(super) const BATCH_EDGES: usize = 1024;
 
 /// An error and the piece it belongs to.
 pub(super) struct Fault {
@@ -48,6 +48,16 @@ impl<'a> Batch<'a> {
     pub(super) fn push(&mut self, edge: Edge) -> Result<(), DatasetError> {
         self.edges.push(edge);
         if self.edges.len() < BATCH_EDGES { Ok(()) } else { self.flush() }
+    }
+
+    /// Adds edges, at most [`BATCH_EDGES`]; what was there before is handed over first, if not all fit.
+    #[inline]
+    pub(super) fn append(&mut self, edges: impl ExactSizeIterator<Item = Edge>) -> Result<(), DatasetError> {
+        if self.edges.len() + edges.len() > BATCH_EDGES {
+            self.flush()?;
+        }
+        self.edges.extend(edges);
+        Ok(())
     }
 
     #[cold]

@@ -115,8 +115,8 @@ pub struct Account {
     pub runtime: Duration,
     /// Time with at least one request outstanding.
     pub io: Duration,
-    /// Passes done.
-    pub passes: u64,
+    /// When each pass ended, since the first one began.
+    pub passes: Vec<Duration>,
     /// Bytes of the requests that passes left out, because they wanted none of their sources.
     pub skipped: u64,
     /// Each compute thread.

@@ -36,7 +36,7 @@ impl Exchange {
     /// taken from computing for each block.
     pub(crate) fn new(blocks: Vec<AlignedBuffer>, refill: usize, schedule: Schedule, pins: Pins) -> Self {
         Self {
-            loading: Queue::waking_for(refill, blocks),
+            loading: Queue::waking_at(refill, blocks),
             computing: [Queue::new([]), Queue::new([])],
             schedule,
             pins,
@@ -117,7 +117,7 @@ impl Reader<'_> {
                 continue;
             }
             if self.io.in_flight() > 0 {
-                self.reap(&mut hands, &mut completions, account)?;
+                self.reap(&lack, &mut hands, &mut completions, account)?;
             } else if !self.wait(&lack, &mut hands, account) {
                 return Ok(());
             }
@@ -126,7 +126,7 @@ impl Reader<'_> {
 
     /// Pairs free blocks with requests, the oldest first, until the batch is full or one of them is lacking.
     fn fill(&self, hands: &mut Hands, account: &mut ReadAccount) -> Lack {
-        if hands.spare.is_none() && !self.exchange.loading.enough() {
+        if hands.spare.is_none() && !self.exchange.loading.ready() {
             return Lack::Blocks;
         }
         while hands.batch.len() < self.batch && !hands.free.is_empty() {
@@ -177,11 +177,12 @@ impl Reader<'_> {
 
     fn reap(
         &mut self,
+        lack: &Lack,
         hands: &mut Hands,
         completions: &mut Vec<Completion>,
         account: &mut ReadAccount,
     ) -> Result<(), EngineError> {
-        let result = self.io.reap(hands.to_wait_for(self.batch), completions);
+        let result = self.io.reap(hands.to_wait_for(lack, self.batch), completions);
         result.map_err(|source| EngineError::Engine { engine: self.engine, source })?;
         self.outstanding.remove(completions.len() as u64);
         for Completion { request: read, submitted, completed, result } in completions.drain(..) {
@@ -221,8 +222,7 @@ impl Reader<'_> {
 
 impl Hands {
     fn add(&mut self, request: Request, buffer: AlignedBuffer) {
-        // `fill` asks for a free slot before it asks for a request.
-        let Some(slot) = self.free.pop() else { return };
+        let slot = self.free.pop().expect("`fill` asks for a free slot before it asks for a request");
         self.slots[slot] = Some(request);
         self.per_device[request.device] += 1;
         let Request { device, offset, len, .. } = request;
@@ -230,8 +230,12 @@ impl Hands {
     }
 
     /// Completions that are worth waking up for: half of what the least busy device has outstanding, so that none
-    /// runs out of requests meanwhile, and a batch at most.
-    fn to_wait_for(&self, batch: usize) -> usize {
+    /// runs out of requests meanwhile, and a batch at most. Near the end of a pass, where a device has no more requests,
+    /// few are left to make a batch of, and the threads that compute want each block at once.
+    fn to_wait_for(&self, lack: &Lack, batch: usize) -> usize {
+        if matches!(lack, Lack::Requests(_) | Lack::Everything) {
+            return 1;
+        }
         let busy = self.per_device.iter().filter(|&&outstanding| outstanding > 0);
         busy.min().map_or(1, |outstanding| (outstanding / 2).clamp(1, batch))
     }

@@ -30,14 +30,14 @@ use failure::{Failure, guarded};
 use ioc::{Exchange, FromQueue, Reader};
 use pass::{Algorithm, IfOwned, Pass, Taken};
 use pins::Pins;
-use plan::Plan;
+use plan::{Plan, requests_of_thread, serves};
 use schedule::{Geometry, Request, Schedule};
 use selection::{Index, Selection};
 use sync::OwnReads;
 
 pub use failure::EngineError;
 
-use crate::grid::{BlockView, Grid};
+use crate::grid::Grid;
 use crate::interrupt::Interrupt;
 use crate::io::{IoEngine, Shaper, open_engine};
 use crate::job::spec::ModelSpec;
@@ -97,8 +97,7 @@ impl<'a> Engine<'a> {
                 let capacity = if plan.model == ModelSpec::Sync {
                     1
                 } else {
-                    let served = serves(thread, threads, plan.devices).iter().filter(|&&s| s).count();
-                    served * depth_of(plan, threads)
+                    requests_of_thread(thread, plan.depth, threads, plan.devices)
                 };
                 open(capacity).map_err(|source| EngineError::Engine { engine: plan.io.name(), source })
             })
@@ -114,7 +113,7 @@ impl<'a> Engine<'a> {
                 break;
             }
         }
-        let geometry = Geometry::new(extents(setup.grid), plan.block, plan.interleave as usize, plan.pins);
+        let geometry = Geometry::of(setup.grid, plan);
         let pins = Pins::new(geometry.pins(), plan.block as usize);
         Ok(Self { setup, geometry, blocks, pins, readers })
     }
@@ -141,7 +140,7 @@ impl<'a> Engine<'a> {
         let Self { setup, geometry, blocks, pins, readers } = self;
         let plan = &setup.plan;
         let schedule = Schedule::new(geometry, algorithm.passes());
-        let exchange = Exchange::new(blocks, refill(plan), schedule, pins);
+        let exchange = Exchange::new(blocks, plan.refill(), schedule, pins);
         let wake = || exchange.close();
         let run = Run::new(&setup, &wake);
         let describe = |request: &Request, source| describe(&setup.files, request, source);
@@ -160,7 +159,7 @@ impl<'a> Engine<'a> {
                         io,
                         engine: plan.io.name(),
                         serves: serves(thread as u32, plan.io_threads, plan.devices),
-                        depth: depth_of(plan, plan.io_threads),
+                        depth: plan.depth_per_thread(),
                         batch: plan.batch as usize,
                         outstanding: &run.outstanding,
                         interrupt: setup.interrupt,
@@ -339,7 +338,7 @@ impl<'a> Run<'a> {
         rounds: &Rounds<'_, S>,
     ) -> Done {
         let geometry = schedule.geometry();
-        let mut done = Done::default();
+        let (started, mut done) = (Instant::now(), Done::default());
         while !self.failure.raised() {
             let Some(pass) = algorithm.begin() else { break };
             let selected = index.zip(pass.active());
@@ -349,7 +348,7 @@ impl<'a> Run<'a> {
             let consumer = GridPass { setup: self.setup, pass: &*pass, selection: selection.as_deref() };
             let work = PassWork::new(&consumer, requests.unwrap_or_else(|| geometry.requests_by_column()));
             let (number, skipped) =
-                (done.passes, selection.as_ref().map_or(0, |selection| selection.skipped()));
+                (done.passes.len() as u64, selection.as_ref().map_or(0, |selection| selection.skipped()));
             (rounds.begin)(number, selection.clone());
             scope(|scope| {
                 let _wakes = OnPanic(self.wake);
@@ -370,7 +369,7 @@ impl<'a> Run<'a> {
             drop(pass);
             if !self.failure.raised() {
                 algorithm.end();
-                done.passes += 1;
+                done.passes.push(started.elapsed());
                 done.skipped += skipped;
             }
         }
@@ -379,9 +378,10 @@ impl<'a> Run<'a> {
 }
 
 /// What the passes came to.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Done {
-    passes: u64,
+    /// When each ended.
+    passes: Vec<Duration>,
     /// Bytes of requests that no pass wanted.
     skipped: u64,
 }
@@ -414,7 +414,7 @@ impl Consumer for GridPass<'_> {
     fn block(&self, block: &Filled, if_owned: IfOwned) -> Result<Taken, EngineError> {
         let Request { column, device, offset, len, .. } = block.request;
         let expect = self.setup.grid.expectation(column as u32, device, offset);
-        let mut view = BlockView::new(&block.block[..len], expect);
+        let mut view = block.block.view(len, expect);
         self.pass
             .block(column, &mut view, if_owned)
             .map_err(|source| EngineError::Damaged { path: self.setup.files.path(device).to_owned(), source })
@@ -431,42 +431,6 @@ impl Consumer for GridPass<'_> {
         self.pass.column_done(column);
         Ok(())
     }
-}
-
-/// Requests that a pass over a grid takes.
-pub fn requests(grid: &Grid, plan: &Plan) -> u64 {
-    Geometry::new(extents(grid), plan.block, plan.interleave as usize, plan.pins).requests()
-}
-
-/// Where each column lies on each device.
-fn extents(grid: &Grid) -> Vec<Vec<std::ops::Range<u64>>> {
-    let stripes = grid.stripes();
-    let on_devices = |column: u32| {
-        (0..stripes.devices()).map(|device| stripes.extent(device, grid.column_bytes(column))).collect()
-    };
-    (0..grid.manifest.columns.len() as u32).map(on_devices).collect()
-}
-
-/// Which devices a reading thread serves: every `threads`-th, or, where there are more threads than devices, one.
-pub(crate) fn serves(thread: u32, threads: u32, devices: u32) -> Vec<bool> {
-    let share = threads.min(devices).max(1);
-    (0..devices).map(|device| device % share == thread % share).collect()
-}
-
-/// Free blocks that an I/O thread waits for where it lacks them: a batch, but no more than it may have outstanding on a
-/// device, and, of all I/O threads together, a quarter of the blocks.
-fn refill(plan: &Plan) -> usize {
-    let share = usize::try_from(plan.blocks / (4 * u64::from(plan.io_threads.max(1)))).unwrap_or(usize::MAX);
-    share.min(plan.batch as usize).min(depth_of(plan, plan.io_threads)).max(1)
-}
-
-fn depth_of(plan: &Plan, threads: u32) -> usize {
-    depth_per_thread(plan.depth, threads, plan.devices)
-}
-
-/// Requests that one thread keeps outstanding per device: the depth, divided among the threads of a device.
-pub(crate) fn depth_per_thread(depth: u32, threads: u32, devices: u32) -> usize {
-    (depth / threads.div_ceil(devices.max(1)).max(1)).max(1) as usize
 }
 
 fn describe(files: &DeviceFiles, request: &Request, source: std::io::Error) -> EngineError {

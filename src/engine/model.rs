@@ -103,24 +103,29 @@ fn broken(_: &Request, source: std::io::Error) -> EngineError {
     EngineError::Engine { engine: "test", source }
 }
 
-/// Two columns of two and one blocks, on one device; two compute threads; `passes` passes; so many blocks of memory,
-/// of which so many must be free for an I/O thread to go on.
-fn play(
-    passes: u64,
-    blocks: (usize, usize),
+/// What a model has that not all have.
+#[derive(Clone, Copy)]
+struct Play {
+    readers: usize,
+    /// Of memory, and how many must be free for a reader to go on.
+    blocks: usize,
+    refill: usize,
     pins: u64,
+    /// Number of the request that each reader fails.
     fails: Option<u64>,
-) -> (&'static World, Vec<&'static Notes>) {
-    play_selected(&vec![None; passes as usize], blocks, pins, fails)
+}
+
+const ONE_BLOCK: Play = Play { readers: 1, blocks: 1, refill: 1, pins: 0, fails: None };
+const TWO_BLOCKS: Play = Play { blocks: 2, ..ONE_BLOCK };
+
+/// Two columns of two and one blocks, on one device; two compute threads; `passes` passes.
+fn play(passes: u64, play: Play) -> (&'static World, Vec<&'static Notes>) {
+    play_selected(&vec![None; passes as usize], play)
 }
 
 /// The same with passes that want the blocks of these numbers, or all.
-fn play_selected(
-    passes: &[Option<&[usize]>],
-    (blocks, refill): (usize, usize),
-    pins: u64,
-    fails: Option<u64>,
-) -> (&'static World, Vec<&'static Notes>) {
+fn play_selected(passes: &[Option<&[usize]>], play: Play) -> (&'static World, Vec<&'static Notes>) {
+    let Play { readers, blocks, refill, pins, fails } = play;
     let block = ALIGNMENT as u64;
     let geometry = Geometry::new(vec![vec![0..2 * block], vec![2 * block..3 * block]], block, 2, pins);
     let pins = Pins::new(geometry.pins(), ALIGNMENT);
@@ -132,7 +137,7 @@ fn play_selected(
         interrupt: Interrupt::new(),
         tickets: AtomicU64::new(0),
     }));
-    let reader = thread::spawn(move || {
+    let read = move || {
         let mut reader = Reader {
             exchange: &world.exchange,
             io: Box::new(AtOnce { done: VecDeque::new(), seen: 0, fails }),
@@ -147,7 +152,8 @@ fn play_selected(
         };
         let mut account = ReadAccount::new();
         guarded(&world.failure, &|| world.exchange.close(), || reader.run(&mut account));
-    });
+    };
+    let readers: Vec<_> = (0..readers).map(|_| thread::spawn(read)).collect();
     let mut played = Vec::new();
     for (pass, wanted) in (0..).zip(passes) {
         if world.failure.raised() {
@@ -177,7 +183,9 @@ fn play_selected(
         played.push(notes);
     }
     world.exchange.close();
-    reader.join().unwrap();
+    for reader in readers {
+        reader.join().unwrap();
+    }
     (world, played)
 }
 
@@ -216,7 +224,7 @@ fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn every_block_of_every_pass_is_computed_once_in_its_pass() {
     check(1, || {
-        let (world, played) = play(2, (2, 1), 0, None);
+        let (world, played) = play(2, TWO_BLOCKS);
         assert!(world.failure.take().is_none());
         for (pass, notes) in played.iter().enumerate() {
             let mut blocks = lock(&notes.blocks).clone();
@@ -235,7 +243,7 @@ fn every_block_of_every_pass_is_computed_once_in_its_pass() {
 fn blocks_that_stay_are_computed_once_per_pass_too() {
     for pins in [1, 3] {
         check(1, move || {
-            let (world, played) = play(3, (1, 1), pins, None);
+            let (world, played) = play(3, Play { pins, ..ONE_BLOCK });
             assert!(world.failure.take().is_none());
             for notes in &played {
                 assert_eq!(lock(&notes.blocks).len(), 3);
@@ -249,7 +257,7 @@ fn only_the_blocks_that_a_pass_wants_are_computed() {
     for pins in [0, 2] {
         check(1, move || {
             let passes: [&[usize]; 3] = [&[1], &[], &[0, 2]];
-            let (world, played) = play_selected(&passes.map(Some), (1, 1), pins, None);
+            let (world, played) = play_selected(&passes.map(Some), Play { pins, ..ONE_BLOCK });
             assert!(world.failure.take().is_none());
             for ((pass, notes), wanted) in (0..).zip(&played).zip(passes) {
                 let mut blocks = lock(&notes.blocks).clone();
@@ -267,7 +275,7 @@ fn only_the_blocks_that_a_pass_wants_are_computed() {
 fn a_failed_read_ends_every_thread() {
     for fails in 0..3 {
         check(2, move || {
-            let (world, _) = play(1, (2, 1), 0, Some(fails));
+            let (world, _) = play(1, Play { fails: Some(fails), ..TWO_BLOCKS });
             assert!(matches!(world.failure.take(), Some(EngineError::Engine { .. })));
         });
     }
@@ -276,7 +284,7 @@ fn a_failed_read_ends_every_thread() {
 #[test]
 fn a_reader_that_waits_for_two_free_blocks_gets_them() {
     check(1, || {
-        let (world, played) = play(2, (3, 2), 0, None);
+        let (world, played) = play(2, Play { blocks: 3, refill: 2, ..ONE_BLOCK });
         assert!(world.failure.take().is_none());
         for notes in &played {
             assert_eq!(lock(&notes.blocks).len(), 3);
@@ -287,8 +295,19 @@ fn a_reader_that_waits_for_two_free_blocks_gets_them() {
 #[test]
 fn one_block_is_enough_to_get_on() {
     check(2, || {
-        let (world, played) = play(1, (1, 1), 0, None);
+        let (world, played) = play(1, ONE_BLOCK);
         assert!(world.failure.take().is_none());
         assert_eq!(lock(&played[0].blocks).len(), 3);
+    });
+}
+
+#[test]
+fn two_readers_share_the_requests_and_the_blocks() {
+    check(1, || {
+        let (world, played) = play(1, Play { readers: 2, ..TWO_BLOCKS });
+        assert!(world.failure.take().is_none());
+        let mut offsets: Vec<_> = lock(&played[0].blocks).iter().map(|request| request.offset).collect();
+        offsets.sort_unstable();
+        assert_eq!(offsets, [0, 1, 2].map(|block| block * ALIGNMENT as u64));
     });
 }

@@ -5,10 +5,10 @@
 //! Each has memory of its own, allocated before the run, so that it never competes for the blocks of the pool. Its
 //! edges are only read after the first pass, by as many threads and passes as want to.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use super::primitives::{Mutex, lock};
+use crate::grid::{BlockView, Expectation, KeptBlock};
 use crate::storage::buffer::AlignedBuffer;
 
 /// A block with edges in it.
@@ -17,16 +17,15 @@ pub(crate) enum Block {
     /// Of the pool: free again after use.
     Lent(AlignedBuffer),
     /// Stays.
-    Pinned(Arc<AlignedBuffer>),
+    Pinned(Arc<KeptBlock>),
 }
 
-impl Deref for Block {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
+impl Block {
+    /// A view of its first `len` bytes, which were read from the place that `expect` names.
+    pub(crate) fn view(&self, len: usize, expect: Expectation) -> BlockView<'_> {
         match self {
-            Self::Lent(buffer) => buffer,
-            Self::Pinned(buffer) => buffer,
+            Self::Lent(buffer) => BlockView::new(&buffer[..len], expect),
+            Self::Pinned(kept) => kept.view(len, expect),
         }
     }
 }
@@ -68,7 +67,7 @@ impl Pins {
 
     /// Keeps what was read into a place's memory, and returns it.
     pub(crate) fn fill(&self, place: usize, buffer: AlignedBuffer) -> Block {
-        let buffer = Arc::new(buffer);
+        let buffer = Arc::new(KeptBlock::new(buffer));
         *lock(&self.0[place]) = Pin::Ready(Block::Pinned(Arc::clone(&buffer)));
         Block::Pinned(buffer)
     }

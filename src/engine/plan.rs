@@ -3,6 +3,8 @@
 //! the constants here stand in where nothing was probed.
 
 use super::failure::EngineError;
+use super::schedule::Geometry;
+use crate::grid::Grid;
 use crate::grid::chunk::CHUNK;
 use crate::job::spec::{Auto, EngineSpec, IoSpec, KernelSpec, ModelSpec};
 use crate::measure::advice::Advice;
@@ -113,6 +115,24 @@ impl Plan {
         if spec.model == ModelSpec::Sync { IoSpec::Psync } else { spec.io }
     }
 
+    /// Requests that a pass over a grid takes.
+    pub fn requests(&self, grid: &Grid) -> u64 {
+        Geometry::of(grid, self).requests()
+    }
+
+    /// Requests that one I/O thread keeps outstanding per device.
+    pub(crate) fn depth_per_thread(&self) -> usize {
+        depth_per_thread(self.depth, self.io_threads, self.devices)
+    }
+
+    /// Free blocks that an I/O thread waits for where it lacks them: a batch, but no more than it may have outstanding
+    /// on a device, and, of all I/O threads together, a quarter of the blocks.
+    pub(crate) fn refill(&self) -> usize {
+        let share = self.blocks / (4 * u64::from(self.io_threads.max(1)));
+        let share = usize::try_from(share).unwrap_or(usize::MAX);
+        share.min(self.batch as usize).min(self.depth_per_thread()).max(1)
+    }
+
     /// Bytes of all blocks.
     pub fn buffer_bytes(&self) -> u64 {
         self.block * self.blocks
@@ -172,6 +192,27 @@ impl Plan {
             format_bytes(limit),
         )))
     }
+}
+
+/// Which devices a reading thread serves: every `threads`-th, or, where there are more threads than devices, one.
+pub(crate) fn serves(thread: u32, threads: u32, devices: u32) -> Vec<bool> {
+    let share = threads.min(devices).max(1);
+    (0..devices).map(|device| device % share == thread % share).collect()
+}
+
+/// Requests that one reading thread has outstanding at most, on all devices that it serves.
+pub(crate) fn requests_of_thread(thread: u32, depth: u32, threads: u32, devices: u32) -> usize {
+    served(thread, threads, devices) * depth_per_thread(depth, threads, devices)
+}
+
+/// How many devices a reading thread serves.
+pub(crate) fn served(thread: u32, threads: u32, devices: u32) -> usize {
+    serves(thread, threads, devices).into_iter().filter(|&served| served).count()
+}
+
+/// Requests that one thread keeps outstanding per device: the depth, divided among the threads of a device.
+pub(crate) fn depth_per_thread(depth: u32, threads: u32, devices: u32) -> usize {
+    (depth / threads.div_ceil(devices.max(1)).max(1)).max(1) as usize
 }
 
 fn auto_depth(block: Auto<u64>, advice: Option<&Advice>) -> u32 {
@@ -252,6 +293,27 @@ mod tests {
         assert_eq!((some.kept_bytes(1000, 10), some.read_bytes(1000, 10, 5)), (400, 1000 + 4 * 600));
         let all = Plan { pins: 99, ..plan };
         assert_eq!((all.read_bytes(1000, 10, 5), all.read_bytes(0, 0, 5)), (1000, 0));
+    }
+
+    #[test]
+    fn every_device_is_served_and_its_depth_is_shared_by_the_threads_that_serve_it() {
+        for (threads, devices) in [(1, 1), (1, 6), (2, 3), (3, 3), (4, 3), (7, 2)] {
+            let served: Vec<_> = (0..threads).map(|thread| serves(thread, threads, devices)).collect();
+            for device in 0..devices as usize {
+                let sharing = served.iter().filter(|devices| devices[device]).count();
+                let depth = sharing * depth_per_thread(32, threads, devices);
+                assert!((16..=32).contains(&depth), "{threads} threads, {devices} devices: {depth}");
+            }
+        }
+        assert_eq!(depth_per_thread(1, 8, 1), 1);
+    }
+
+    #[test]
+    fn io_threads_that_wait_for_blocks_leave_most_of_them_to_computing() {
+        let plan = Plan::resolve(&spec(ModelSpec::Ioc, IoSpec::Libaio), None, 1, 2, None).unwrap();
+        let refill = |blocks, io_threads| Plan { blocks, io_threads, ..plan }.refill();
+        assert_eq!((refill(2, 1), refill(16, 1), refill(1000, 1)), (1, 4, 8));
+        assert_eq!((refill(16, 4), refill(1000, 2)), (1, 4));
     }
 
     #[test]

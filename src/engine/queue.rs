@@ -16,29 +16,30 @@ pub(crate) struct Queue<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    /// Items that are worth waking a waiting thread for.
-    least: usize,
+    /// Items for which a waiting thread is woken.
+    wake_at: usize,
     items: VecDeque<T>,
     closed: bool,
 }
 
 impl<T> State<T> {
-    fn enough(&self) -> bool {
-        self.items.len() >= self.least
+    /// Whether a waiting thread has to go on.
+    fn ready(&self) -> bool {
+        self.closed || self.items.len() >= self.wake_at
     }
 }
 
 impl<T> Queue<T> {
     /// A queue that holds `items`, and room for as many without allocating again.
     pub(crate) fn new(items: impl IntoIterator<Item = T>) -> Self {
-        Self::waking_for(1, items)
+        Self::waking_at(1, items)
     }
 
-    /// The same, but a pop that has to wait waits until there are `least` items (1 or more), so that a thread which
-    /// takes many at a time is not woken for each.
-    pub(crate) fn waking_for(least: usize, items: impl IntoIterator<Item = T>) -> Self {
+    /// The same, but a pop that has to wait waits until there are `wake_at` items (1 or more), so that a thread
+    /// which takes many at a time is not woken for each.
+    pub(crate) fn waking_at(wake_at: usize, items: impl IntoIterator<Item = T>) -> Self {
         let items = items.into_iter().collect();
-        Self { state: Mutex::new(State { least, items, closed: false }), changed: Condvar::new() }
+        Self { state: Mutex::new(State { wake_at, items, closed: false }), changed: Condvar::new() }
     }
 
     /// Appends an item. On a closed queue it is dropped: nobody will ask for it.
@@ -46,9 +47,9 @@ impl<T> Queue<T> {
         let mut state = lock(&self.state);
         if !state.closed {
             state.items.push_back(item);
-            let enough = state.enough();
+            let ready = state.ready();
             drop(state);
-            if enough {
+            if ready {
                 self.changed.notify_one();
             }
         }
@@ -61,19 +62,16 @@ impl<T> Queue<T> {
     }
 
     /// Whether [`Queue::pop`] would not wait.
-    pub(crate) fn enough(&self) -> bool {
-        lock(&self.state).enough()
+    pub(crate) fn ready(&self) -> bool {
+        lock(&self.state).ready()
     }
 
     /// The oldest item; waits for enough. `None` once the queue is closed, also where items are left.
     pub(crate) fn pop(&self) -> Option<T> {
         let mut state = lock(&self.state);
         loop {
-            if state.closed {
-                return None;
-            }
-            if state.enough() {
-                return state.items.pop_front();
+            if state.ready() {
+                return if state.closed { None } else { state.items.pop_front() };
             }
             state = wait(&self.changed, state);
         }

@@ -9,8 +9,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::plan::Plan;
 use super::primitives::{Condvar, Mutex, MutexGuard, lock, wait};
 use super::selection::Selection;
+use crate::grid::Grid;
 
 /// One read, without its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,17 @@ impl Geometry {
             first_pin = end;
         }
         Self { extents, block, interleave: interleave.max(1), devices }
+    }
+
+    /// That of a run with this plan over a grid.
+    pub(crate) fn of(grid: &Grid, plan: &Plan) -> Self {
+        let stripes = grid.stripes();
+        let on_devices = |column: u32| {
+            let bytes = grid.column_bytes(column);
+            (0..stripes.devices()).map(|device| stripes.extent(device, bytes.clone())).collect()
+        };
+        let extents = (0..grid.manifest.columns.len() as u32).map(on_devices).collect();
+        Self::new(extents, plan.block, plan.interleave as usize, plan.pins)
     }
 
     /// Blocks that stay in memory.

@@ -12,14 +12,14 @@ use super::compact::WINDOW;
 use super::manifest::Encoding;
 
 /// Version of the rules behind `auto`: part of the layout key, so that new rules build anew.
-pub(super) const AUTO_VERSION: u32 = 2;
+pub(super) const AUTO_VERSION: u32 = 3;
 /// Sources per window of raw edges where `auto`: their contributions fit L2 beside the rest.
 const AUTO_RAW_WINDOW: u64 = 1 << 18;
 /// Last-level cache assumed where nobody says better.
 pub(super) const DEFAULT_LLC: u64 = 32 << 20;
 
 /// Buckets at least, where there are vertices enough.
-const BUCKETS: u64 = 256;
+const BUCKETS: u64 = 1024;
 /// Buckets per column: the finer, the more even the columns.
 const BUCKETS_PER_COLUMN: u64 = 4;
 /// Destinations of a bucket at most, so that per-bucket state stays small on huge graphs.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::dataset::DatasetError;
 
 use super::block::ChunkError;
+use super::paths::MOST_NAME;
+use crate::io_advice::advice;
 
 /// An error of a grid: a whole sentence that names the file, what was found and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +19,7 @@ pub enum GridError {
     #[error("{0}")]
     Dataset(DatasetError),
     /// The operating system refused.
-    #[error("{action} {path} failed: {reason}{}", advice(.reason))]
+    #[error("{action} {path} failed: {reason}{}", grid_advice(.reason))]
     Io {
         /// What was tried: `writing`, `reading`.
         action: &'static str,
@@ -29,7 +31,8 @@ pub enum GridError {
     /// A name that would be a bad or dangerous folder name.
     #[error(
         "\"{name}\" cannot name a data set: a name begins with a letter or digit, goes on with letters, \
-         digits, '.', '_' and '-', and does not end in .json; rename the entry in datasets.toml"
+         digits, '.', '_' and '-', does not end in .json, and has at most {MOST_NAME} characters; rename the entry in \
+         datasets.toml"
     )]
     Name {
         /// The name.
@@ -97,6 +100,60 @@ pub enum GridError {
         needed: u64,
         /// Bytes allowed.
         budget: u64,
+    },
+    /// The budget does not hold what an export must hold.
+    #[error(
+        "export of {graph} needs at least {} of memory ({purpose}), the budget is {}: raise it by --memory of \
+         `ioc dataset export` or `ioc build`",
+        mib(*.needed), mib(*.budget)
+    )]
+    ExportMemory {
+        /// The source.
+        graph: String,
+        /// What takes so much.
+        purpose: String,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes allowed.
+        budget: u64,
+    },
+    /// More vertices than the format can name.
+    #[error(
+        "{graph} has {vertices} vertices, and ids of GAPBS are below 2^31; export it as gridgraph, or take a smaller graph"
+    )]
+    ExportVertices {
+        /// The source.
+        graph: String,
+        /// Vertices.
+        vertices: u64,
+    },
+    /// A weight that the format cannot hold.
+    #[error(
+        "{graph} has an edge {source_id} -> {target_id} with the weight {weight:?}, and {format} holds {holds}; {remedy}"
+    )]
+    ExportWeight {
+        /// The source of the edges.
+        graph: String,
+        /// The edge's source.
+        source_id: u64,
+        /// The edge's destination.
+        target_id: u64,
+        /// The weight.
+        weight: f64,
+        /// The format.
+        format: &'static str,
+        /// What its weights are.
+        holds: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A name by which the programs that read the format would take it for another.
+    #[error("{path} must end in {suffix}: GAPBS goes by the name")]
+    ExportName {
+        /// The file.
+        path: PathBuf,
+        /// `.wsg` or `.sg`, and why.
+        suffix: &'static str,
     },
     /// The system grants no more threads.
     #[error(
@@ -238,26 +295,16 @@ impl From<DatasetError> for GridError {
     }
 }
 
-/// What to do about an error of the operating system, where that is not plain.
-fn advice(reason: &std::io::Error) -> &'static str {
-    use std::io::ErrorKind::{
-        FileTooLarge, NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
-    };
+/// What to do about an error of the operating system.
+fn grid_advice(reason: &std::io::Error) -> String {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     match reason.kind() {
         StorageFull | QuotaExceeded => {
             "; an import needs room for its edges twice: free some, or choose other directories by --data and \
              storage.devices"
+                .to_owned()
         }
-        PermissionDenied | ReadOnlyFilesystem => {
-            "; choose a directory that can be written, by --data or storage.devices"
-        }
-        NotADirectory => {
-            "; a file is in the way of a directory: choose another one by --data or storage.devices"
-        }
-        FileTooLarge => {
-            "; raise the limit on the size of a file (`ulimit -f`), or choose another file system"
-        }
-        _ => "",
+        _ => advice(reason, "choose another directory by --data or storage.devices"),
     }
 }
 

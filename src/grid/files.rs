@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::error::GridError;
-use crate::atomic_file;
+use crate::{atomic_file, regular_file};
 
 /// Makes what happened to the entries of a folder (creation, rename, removal) survive a power cut.
 pub(super) fn sync_folder(folder: &Path) -> Result<(), GridError> {
@@ -54,7 +54,7 @@ pub(super) fn write_numbers<const N: usize>(
 pub(super) fn seal_numbers(file: &File, path: &Path) -> Result<u64, GridError> {
     let seal = || -> io::Result<u64> {
         file.sync_all()?;
-        let mut file = File::open(path)?;
+        let mut file = regular_file::open(path)?;
         let (mut hasher, mut buffer) = (Xxh3::new(), vec![0; BUFFER]);
         loop {
             match file.read(&mut buffer)? {
@@ -84,7 +84,7 @@ impl<const N: usize> NumberReader<N> {
     /// A reader of `count` numbers whose bytes have the `checksum`.
     pub(super) fn open(path: &Path, count: u64, checksum: u64) -> Result<Self, GridError> {
         let failed = GridError::io("reading", path);
-        let file = File::open(path).map_err(&failed)?;
+        let file = regular_file::open(path).map_err(&failed)?;
         let (found, expected) = (file.metadata().map_err(&failed)?.len(), count * N as u64);
         if found != expected {
             let what = format!("it has {found} bytes, expected {expected}");

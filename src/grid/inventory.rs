@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::derived;
 use super::error::GridError;
 use super::files::{self, is_missing};
 use super::lock::{self, LOCK_FILE, Lock};
@@ -17,7 +18,7 @@ use crate::atomic_file;
 pub struct Layout {
     /// Data set.
     pub dataset: String,
-    /// Layout key.
+    /// Layout key; empty where not even the data set's folder can be listed.
     pub key: String,
     /// The folder.
     pub dir: PathBuf,
@@ -27,16 +28,36 @@ pub struct Layout {
     pub folders: Vec<PathBuf>,
     /// Why there is no grid, where it is that: a device's directory that is not mounted.
     pub unmounted: Option<PathBuf>,
-    /// Bytes of all its files, on all devices.
+    /// Why it is unknown whether there is a grid, where it is: what could not be read.
+    pub unreadable: Option<String>,
+    /// Bytes of all its files, on all devices, as far as they can be seen.
     pub bytes: u64,
 }
 
 impl Layout {
-    fn of(dataset: &str, key: String, dir: PathBuf) -> Result<Self, GridError> {
-        let (grid, bytes) = (found(&dir)?, size(&dir)?);
-        let unmounted = if grid.is_some() { None } else { unmounted_device(&dir) };
+    fn of(dataset: &str, key: String, dir: PathBuf) -> Self {
+        let (grid, bytes) = (found(&dir), size(&dir));
+        let faults = [grid.as_ref().err(), bytes.as_ref().err()];
+        let unreadable = faults.into_iter().flatten().next().map(ToString::to_string);
+        let grid = grid.ok().flatten().filter(|_| unreadable.is_none());
+        let unmounted = if grid.is_some() || unreadable.is_some() { None } else { unmounted_device(&dir) };
         let folders = recorded_folders(&dir);
-        Ok(Self { dataset: dataset.to_owned(), key, dir, grid, folders, unmounted, bytes })
+        let bytes = bytes.unwrap_or_default();
+        Self { dataset: dataset.to_owned(), key, dir, grid, folders, unmounted, unreadable, bytes }
+    }
+
+    /// What stands for all layouts of a data set whose folder cannot be listed.
+    fn hidden(dataset: &str, dir: PathBuf, error: &GridError) -> Self {
+        Self {
+            dataset: dataset.to_owned(),
+            key: String::new(),
+            dir,
+            grid: None,
+            folders: Vec::new(),
+            unmounted: None,
+            unreadable: Some(error.to_string()),
+            bytes: 0,
+        }
     }
 }
 
@@ -47,22 +68,30 @@ pub struct Collected {
     pub layouts: u64,
     /// Bytes freed.
     pub bytes: u64,
+    /// Exports and prepared folders removed that were not complete.
+    pub derived: u64,
     /// Folders on devices removed of which no layout spoke any more.
     pub orphans: u64,
     /// Data sets left alone because they are being imported.
     pub busy: Vec<String>,
     /// Devices' directories that are not mounted, whose layouts were left alone.
     pub unmounted: Vec<PathBuf>,
+    /// What could not be read or removed, and was left alone: an error each.
+    pub failed: Vec<String>,
 }
 
-/// All layouts of a data directory, complete or not, by data set and key. A directory that does not exist has
+/// All layouts of a data directory, complete, readable or not, by data set and key. A directory that does not exist has
 /// none; folders that are not ours are passed over.
 pub fn list(data: &Path) -> Result<Vec<Layout>, GridError> {
     let mut layouts = Vec::new();
     for dataset in folders(data, is_dataset_name)? {
-        for key in folders(&data.join(&dataset), is_layout_key)? {
-            let dir = data.join(&dataset).join(&key);
-            layouts.push(Layout::of(&dataset, key, dir)?);
+        let folder = data.join(&dataset);
+        match folders(&folder, is_layout_key) {
+            Ok(keys) => layouts.extend(keys.into_iter().map(|key| {
+                let dir = folder.join(&key);
+                Layout::of(&dataset, key, dir)
+            })),
+            Err(error) => layouts.push(Layout::hidden(&dataset, folder, &error)),
         }
     }
     Ok(layouts)
@@ -87,42 +116,82 @@ pub fn remove(data: &Path, dataset: &str, key: &str) -> Result<u64, GridError> {
 
 /// Removes every layout that is not complete, and those that `keep` does not want; then, on the devices given and on those
 /// that any layout is on, the folders of layouts that are gone from `data`; and temporary files that nobody writes any
-/// more. Data sets that are being imported are left alone, and so are layouts whose devices are not mounted.
+/// more. Data sets that are being imported are left alone, and so are layouts whose devices are not mounted, and what
+/// cannot be read: one of those stops nothing.
 pub fn gc(data: &Path, devices: &[PathBuf], keep: impl Fn(&Layout) -> bool) -> Result<Collected, GridError> {
     let mut devices = devices.to_vec();
     let mut collected = Collected::default();
     atomic_file::remove_stale(data);
     for dataset in folders(data, is_dataset_name)? {
-        let folder = data.join(&dataset);
-        if folders(&folder, is_layout_key)?.is_empty() && !folder.join(LOCK_FILE).exists() {
-            continue;
+        collected.dataset(data, &dataset, &mut devices, &keep).unwrap_or_else(|error| collected.fail(&error));
+    }
+    devices.sort_unstable();
+    devices.dedup();
+    for device in devices {
+        let Orphans { folders, bytes } = orphans::collect(data, &device).unwrap_or_else(|error| {
+            collected.fail(&error);
+            Orphans::default()
+        });
+        collected.orphans += folders;
+        collected.bytes += bytes;
+    }
+    Ok(collected)
+}
+
+impl Collected {
+    fn fail(&mut self, error: &GridError) {
+        self.failed.push(error.to_string());
+    }
+
+    /// Cleans up after a data set, and adds the devices that its layouts are on.
+    fn dataset(
+        &mut self,
+        data: &Path,
+        dataset: &str,
+        devices: &mut Vec<PathBuf>,
+        keep: &impl Fn(&Layout) -> bool,
+    ) -> Result<(), GridError> {
+        let folder = data.join(dataset);
+        let derived = derived::of_dataset(data, dataset)?;
+        if folders(&folder, is_layout_key)?.is_empty()
+            && derived.is_empty()
+            && !folder.join(LOCK_FILE).exists()
+        {
+            return Ok(());
         }
         let Some(lock) = Lock::try_acquire(&folder)? else {
-            collected.busy.push(dataset);
-            continue;
+            self.busy.push(dataset.to_owned());
+            return Ok(());
         };
         for key in folders(&folder, is_layout_key)? {
             let dir = folder.join(&key);
             atomic_file::remove_stale(&dir);
-            let layout = Layout::of(&dataset, key, dir)?;
+            let layout = Layout::of(dataset, key, dir);
             devices.extend(layout.folders.iter().map(|folder| device_of(folder).to_owned()));
-            if let Some(device) = layout.unmounted {
-                collected.unmounted.push(device);
-                continue;
-            }
-            if layout.grid.is_none() || !keep(&layout) {
-                collected.bytes += erase(&layout.dir, &[])?;
-                collected.layouts += 1;
+            self.layout(layout, keep);
+        }
+        let (made, bytes) = derived::collect(data, dataset)?;
+        self.derived += made;
+        self.bytes += bytes;
+        drop_empty(&folder, lock);
+        Ok(())
+    }
+
+    fn layout(&mut self, layout: Layout, keep: &impl Fn(&Layout) -> bool) {
+        if let Some(device) = layout.unmounted {
+            self.unmounted.push(device);
+        } else if let Some(error) = layout.unreadable {
+            self.failed.push(error);
+        } else if layout.grid.is_none() || !keep(&layout) {
+            match erase(&layout.dir, &[]) {
+                Ok(bytes) => {
+                    self.bytes += bytes;
+                    self.layouts += 1;
+                }
+                Err(error) => self.fail(&error),
             }
         }
-        drop_empty(&folder, lock);
     }
-    devices.sort_unstable();
-    devices.dedup();
-    let Orphans { folders, bytes } = orphans::collect(data, &devices)?;
-    collected.orphans = folders;
-    collected.bytes += bytes;
-    Ok(collected)
 }
 
 /// Removes a layout's folder, its folders on devices as recorded, and `more` of those. The manifest goes first: a
@@ -134,7 +203,8 @@ pub(super) fn erase(dir: &Path, more: &[PathBuf]) -> Result<u64, GridError> {
     let manifest = dir.join(MANIFEST);
     match std::fs::remove_file(&manifest) {
         Ok(()) => files::sync_folder(dir)?,
-        Err(error) if is_missing(&error) => {}
+        // A folder in its place makes no grid either, and goes with the rest.
+        Err(error) if is_missing(&error) || error.kind() == std::io::ErrorKind::IsADirectory => {}
         Err(error) => return Err(GridError::io("removing", &manifest)(error)),
     }
     for folder in recorded_folders(dir).iter().chain(more) {
@@ -215,7 +285,11 @@ fn names(folder: &Path) -> Result<Vec<String>, GridError> {
     Ok(entries.map_err(GridError::io("listing", folder))?.into_iter().filter_map(name).collect())
 }
 
-fn unless_missing(result: std::io::Result<()>, action: &'static str, path: &Path) -> Result<(), GridError> {
+pub(super) fn unless_missing(
+    result: std::io::Result<()>,
+    action: &'static str,
+    path: &Path,
+) -> Result<(), GridError> {
     match result {
         Err(error) if !is_missing(&error) => Err(GridError::io(action, path)(error)),
         _ => Ok(()),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::spec::{EncodingSpec, VertexOrderSpec};
+use crate::job::spec::{EncodingSpec, GridSpec, VertexOrderSpec};
 use crate::storage::stripe::Stripes;
 
 use super::chunk::{PAYLOAD, RawEdge};
@@ -53,6 +53,16 @@ pub enum Order {
 }
 
 impl Order {
+    /// What a job asks for; `None` where the import is to choose what takes the fewest bytes. Raw edges take the same in
+    /// any order.
+    pub fn asked(grid: &GridSpec) -> Option<Self> {
+        match (grid.order, grid.encoding) {
+            (VertexOrderSpec::Natural, _) | (VertexOrderSpec::Auto, EncodingSpec::Raw) => Some(Self::Natural),
+            (VertexOrderSpec::Degree, _) => Some(Self::Degree),
+            (VertexOrderSpec::Auto, EncodingSpec::Compact) => None,
+        }
+    }
+
     /// As jobs name it.
     pub fn name(self) -> &'static str {
         match self {
@@ -60,15 +70,6 @@ impl Order {
             Self::Degree => VertexOrderSpec::Degree,
         }
         .name()
-    }
-}
-
-impl From<VertexOrderSpec> for Order {
-    fn from(spec: VertexOrderSpec) -> Self {
-        match spec {
-            VertexOrderSpec::Auto | VertexOrderSpec::Natural => Self::Natural,
-            VertexOrderSpec::Degree => Self::Degree,
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
+use crate::regular_file;
 use crate::storage::huge;
 use crate::storage::stripe::Stripes;
 
@@ -51,10 +52,13 @@ fn found(paths: &GridPaths, request: &LayoutRequest<'_>) -> Result<Option<Grid>,
     Grid { manifest, paths: paths.clone() }.if_complete(same)
 }
 
+/// Bytes that a manifest has at most: 2^20 columns of some 100 each.
+const MOST_MANIFEST: u64 = 256 << 20;
+
 /// The manifest of a layout, or `None` where there is none that can be trusted.
 pub(super) fn read_manifest(paths: &GridPaths) -> Result<Option<Manifest>, GridError> {
     let path = paths.manifest();
-    match std::fs::read(&path) {
+    match regular_file::read(&path, MOST_MANIFEST) {
         Ok(json) => Ok(std::str::from_utf8(&json).ok().and_then(Manifest::from_json)),
         Err(error) if is_missing(&error) => Ok(None),
         Err(error) => Err(GridError::io("reading", &path)(error)),
@@ -90,7 +94,7 @@ impl Grid {
     /// Whether a device's file begins with a chunk of this build. The rest is checked chunk by chunk when read.
     fn is_of_this_build(&self, part: &Path) -> Result<bool, GridError> {
         let mut head = [0; HEADER];
-        let mut file = File::open(part).map_err(GridError::io("opening", part))?;
+        let mut file = regular_file::open(part).map_err(GridError::io("opening", part))?;
         file.read_exact(&mut head).map_err(GridError::io("reading", part))?;
         let header: ChunkHeader = bytemuck::pod_read_unaligned(&head);
         Ok(header.magic == MAGIC && header.grid_id == self.manifest.grid_id)
@@ -180,7 +184,7 @@ fn has_length(path: &Path, length: u64) -> Result<bool, GridError> {
 impl Grid {
     /// Opens the devices' files for plain reads, in order.
     pub(super) fn open_parts(&self) -> Result<Vec<File>, GridError> {
-        let open = |part| File::open(part).map_err(GridError::io("opening", part));
+        let open = |part| regular_file::open(part).map_err(GridError::io("opening", part));
         self.paths.parts.iter().map(|part| open(part)).collect()
     }
 }

@@ -21,25 +21,23 @@ pub(super) struct Orphans {
     pub(super) bytes: u64,
 }
 
-/// Removes the files of edges, and folders that are empty then, of layouts that are gone from `data`, on these devices.
+/// Removes the files of edges, and folders that are empty then, of layouts that are gone from `data`, on this device.
 /// Those of a data set that is being imported are left alone.
-pub(super) fn collect(data: &Path, devices: &[PathBuf]) -> Result<Orphans, GridError> {
+pub(super) fn collect(data: &Path, device: &Path) -> Result<Orphans, GridError> {
     let home = home_hash(data)?;
     let mut orphans = Orphans::default();
-    for device in devices {
-        for name in inventory::folders(device, |name| owner(name, home).is_some())? {
-            let Some((dataset, key)) = owner(&name, home) else { continue };
-            let folder = device.join(&name);
-            let of_dataset = data.join(dataset);
-            // An import makes the layout's own folder before those on devices, so that under the lock the former tells.
-            files::create_folder(&of_dataset)?;
-            let Some(lock) = Lock::try_acquire(&of_dataset)? else { continue };
-            if !is_recorded(&of_dataset.join(key), &folder) {
-                orphans.bytes += inventory::remove_parts(&folder)?;
-                orphans.folders += 1;
-            }
-            drop_empty(&of_dataset, lock);
+    for name in inventory::folders(device, |name| owner(name, home).is_some())? {
+        let Some((dataset, key)) = owner(&name, home) else { continue };
+        let folder = device.join(&name);
+        let of_dataset = data.join(dataset);
+        // An import makes the layout's own folder before those on devices, so that under the lock the former tells.
+        files::create_folder(&of_dataset)?;
+        let Some(lock) = Lock::try_acquire(&of_dataset)? else { continue };
+        if !is_recorded(&of_dataset.join(key), &folder) {
+            orphans.bytes += inventory::remove_parts(&folder)?;
+            orphans.folders += 1;
         }
+        drop_empty(&of_dataset, lock);
     }
     Ok(orphans)
 }

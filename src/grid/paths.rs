@@ -20,6 +20,7 @@ use super::compact::WINDOW;
 use super::error::GridError;
 use super::files;
 use super::manifest::{Encoding, FORMAT, Order};
+use crate::regular_file;
 
 /// Which layout of which data set.
 #[derive(Debug, Clone, Copy)]
@@ -67,9 +68,10 @@ pub fn layout_key(request: &LayoutRequest<'_>) -> String {
     let StorageSpec { ssds, stripe, .. } = request.storage;
     let fingerprint = request.fingerprint;
     let mut text = format!("{FORMAT}|{fingerprint}|{encoding}|{columns}|{window}|{ssds}|{stripe}");
-    let order = Order::from(request.grid.order);
-    if order != Order::Natural {
-        text = format!("{text}|{}", order.name());
+    match Order::asked(request.grid) {
+        Some(Order::Natural) => {}
+        Some(order) => text = format!("{text}|{}", order.name()),
+        None => text = format!("{text}|auto{AUTO_VERSION}"),
     }
     format!("g{:016x}", xxh3_64(text.as_bytes()))
 }
@@ -170,6 +172,9 @@ pub(super) const MANIFEST: &str = "manifest.json";
 /// Name of the file that remembers folders on devices.
 const PATHS: &str = "paths.json";
 
+/// Bytes that it has at most: 64 paths.
+const MOST_PATHS: u64 = 1 << 20;
+
 /// `paths.json`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Recorded {
@@ -180,7 +185,7 @@ struct Recorded {
 }
 
 fn recorded(dir: &Path) -> Recorded {
-    let json = std::fs::read(dir.join(PATHS)).ok();
+    let json = regular_file::read(&dir.join(PATHS), MOST_PATHS).ok();
     json.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
 }
 
@@ -233,10 +238,15 @@ pub(super) fn recorded_folders(dir: &Path) -> Vec<PathBuf> {
 /// its name.
 pub(crate) const OWN_FILES: &str = ".json";
 
-/// `[A-Za-z0-9][A-Za-z0-9._-]*`: no separator and no leading dot, so that no path made of it leaves its folder. Nor does
+/// Characters that a data set's name has at most: file systems have names of 255 bytes, and that of a folder on a device
+/// has 27 behind the data set's.
+pub(crate) const MOST_NAME: usize = 200;
+
+/// `[A-Za-z0-9][A-Za-z0-9._-]*`, not longer than [`MOST_NAME`]: no separator and no leading dot, so that no path made of it leaves its folder. Nor does
 /// it end in [`OWN_FILES`].
 pub(super) fn is_dataset_name(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphanumeric())
+    name.len() <= MOST_NAME
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
         && !name.ends_with(OWN_FILES)
 }
@@ -255,6 +265,7 @@ mod tests {
         for bad in ["digests.json", "", ".", "..", ".hidden", "-x", "a/b", "a\\b", "a\0b", "ä", "/etc"] {
             assert!(!is_dataset_name(bad), "{bad:?}");
         }
+        assert!(is_dataset_name(&"a".repeat(MOST_NAME)) && !is_dataset_name(&"a".repeat(MOST_NAME + 1)));
         for good in ["a", "7", "kron-22", "A.b_c-d", "a..b"] {
             assert!(is_dataset_name(good), "{good:?}");
         }

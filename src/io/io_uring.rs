@@ -23,11 +23,14 @@ use crate::units::format_bytes;
 /// Bytes that one read can bring (the kernel's `MAX_RW_COUNT`); more is a short read and gone on with.
 const MOST: usize = i32::MAX as usize & !(ALIGNMENT - 1);
 
+/// Requests that the kernel has room for in one ring.
+pub(crate) const MOST_REQUESTS: usize = 32_768;
+
 /// An engine for `capacity` requests in flight.
 ///
 /// # Errors
 /// Where the kernel refuses `io_uring` to this process or has none, with what to use instead; where the capacity is
-/// above its 32768.
+/// above `MOST_REQUESTS`.
 pub fn open(files: Arc<DeviceFiles>, capacity: usize) -> io::Result<AsynchronousEngine> {
     let ring = Ring::new(&files, capacity)?;
     Ok(AsynchronousEngine::on(Box::new(ring), files, capacity))
@@ -221,7 +224,7 @@ fn explain_setup(cause: &io::Error, capacity: usize, disabled: Option<&str>) -> 
             lockable(),
         ),
         (Some(Errno::INVAL), _) => {
-            format!("an io_uring has room for 32768 requests, not for {capacity}; lower `engine.io_depth`")
+            format!("an io_uring has room for {MOST_REQUESTS} requests, not for {capacity}; lower `engine.io_depth`")
         }
         _ => format!(
             "an io_uring for {capacity} requests cannot be set up: {cause}; set engine.io = \"libaio\""

@@ -58,8 +58,8 @@ fn explain_setup(cause: &io::Error, capacity: usize) -> io::Error {
         Some(Errno::AGAIN) => format!(
             "the kernel has no room for {capacity} more asynchronous requests (fs.aio-nr = {}, fs.aio-max-nr = {}); \
              raise the limit with `sysctl fs.aio-max-nr=1048576`, lower `engine.io_depth`, or set engine.io = \"psync\"",
-            kernel_setting("/proc/sys/fs/aio-nr"),
-            kernel_setting("/proc/sys/fs/aio-max-nr"),
+            kernel_setting(RESERVED),
+            kernel_setting(LIMIT),
         ),
         Some(Errno::NOSYS | Errno::PERM) => {
             "this kernel or sandbox offers no asynchronous I/O (io_setup); set engine.io = \"psync\""
@@ -71,6 +71,15 @@ fn explain_setup(cause: &io::Error, capacity: usize) -> io::Error {
     };
     io::Error::new(cause.kind(), what)
 }
+
+/// Requests that the kernel has room for at this moment, of all processes together.
+pub(crate) fn free_requests() -> Option<u64> {
+    let number = |path| kernel_setting(path).parse::<u64>().ok();
+    Some(number(LIMIT)?.saturating_sub(number(RESERVED)?))
+}
+
+const RESERVED: &str = "/proc/sys/fs/aio-nr";
+const LIMIT: &str = "/proc/sys/fs/aio-max-nr";
 
 fn kernel_setting(path: &str) -> String {
     std::fs::read_to_string(path).map_or_else(|_| "unknown".to_owned(), |value| value.trim().to_owned())

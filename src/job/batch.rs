@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::expand::{self, MOST_RUNS};
+use super::expand::{self, MOST_RUNS, Task};
 use super::fault::{Fault, Faults};
 use super::file::JobFile;
 use super::layer::{Layer, Place};
@@ -14,6 +14,9 @@ use super::source::{Source, SourceKind};
 use super::spec::RunSpec;
 use super::{suggest, tree};
 use crate::report::OLD_ATTEMPTS;
+
+/// Bytes of a report's name: file systems have names of 255, and the table's ends in `.csv`.
+const MOST_STEM: usize = 255 - ".csv".len();
 
 /// Where a job comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +136,7 @@ pub fn load_batch(sources: &[JobSource], options: &LoadOptions) -> Result<Batch,
     let mut loader = Loader {
         registries: HashMap::new(),
         used_algorithms: Vec::new(),
+        used_externals: Vec::new(),
         runs: 0,
         notes: Faults::new(),
         faults: Faults::new(),
@@ -145,9 +149,9 @@ pub fn load_batch(sources: &[JobSource], options: &LoadOptions) -> Result<Batch,
             jobs.push(job);
         }
     }
-    let Loader { used_algorithms, notes, mut faults, .. } = loader;
+    let Loader { used_algorithms, used_externals, notes, mut faults, .. } = loader;
     if faults.is_empty() {
-        expand::unused_sets(&sets, &used_algorithms, &mut faults);
+        expand::unused_sets(&sets, &used_algorithms, &used_externals, &mut faults);
     }
     let mut batch = Batch { jobs, notes, nothing_selected: None };
     if !faults.is_empty() {
@@ -177,6 +181,7 @@ struct Loader {
     /// By project; none where the registry is faulty, which is reported once.
     registries: HashMap<PathBuf, Option<Arc<Registry>>>,
     used_algorithms: Vec<&'static str>,
+    used_externals: Vec<String>,
     runs: u64,
     notes: Faults,
     faults: Faults,
@@ -201,15 +206,25 @@ impl Loader {
             needed: Vec::new(),
             known: HashSet::new(),
         };
-        let mut runs = Vec::new();
+        let mut runs: Vec<RunSpec> = Vec::new();
+        // Places of externals among the runs: few, where ours may be very many.
+        let mut externals: Vec<usize> = Vec::new();
+        let mut understood = 0;
         for point in &expansion.points {
-            if !self.used_algorithms.contains(&point.algorithm) {
-                self.used_algorithms.push(point.algorithm);
+            note_use(point.task, &mut self.used_algorithms, &mut self.used_externals);
+            let Ok(run) = resolver.run(point) else { continue };
+            understood += 1;
+            // Ours that are the same are told of when they are identified; that externals are is their manner.
+            if run.algorithm.external().is_some() {
+                if externals.iter().any(|&known| runs[known] == run) {
+                    continue;
+                }
+                externals.push(runs.len());
             }
-            runs.extend(resolver.run(point));
+            runs.push(run);
         }
         let needed = resolver.needed;
-        if runs.len() < expansion.points.len() && self.faults.is_empty() {
+        if understood < expansion.points.len() && self.faults.is_empty() {
             // Tests show that this does not happen; were it to, a run must not vanish silently.
             let fault =
                 Fault::new("some runs of the job were not understood, a defect of ioc").at_source(&source);
@@ -254,6 +269,14 @@ impl Loader {
             let help = "rename the job's file or folder: its name must not end in .csv or .json";
             self.faults.push(Fault::new(message).at_source(source).help(help));
         }
+        // The longest name that grows from it is that of the table.
+        let stem = job.report.file_name().unwrap_or_default();
+        if stem.len() > MOST_STEM {
+            let message =
+                format!("the job's report cannot be named by the {} bytes of its file's name", stem.len());
+            let help = format!("rename the file: at most {MOST_STEM} bytes before .toml");
+            self.faults.push(Fault::new(message).at_source(source).help(help));
+        }
         let name =
             |other: &Job| other.file.as_ref().map_or(other.name.clone(), |file| file.display().to_string());
         if let Some(other) = others.iter().find(|other| other.report == job.report) {
@@ -269,6 +292,16 @@ impl Loader {
                 format!("rename one of them: {OLD_ATTEMPTS} is where a job's earlier attempts are kept");
             self.faults.push(Fault::new(message).at_source(source).help(help));
         }
+    }
+}
+
+fn note_use(task: Task<'_>, algorithms: &mut Vec<&'static str>, externals: &mut Vec<String>) {
+    match task {
+        Task::Algorithm(name) if !algorithms.contains(&name) => algorithms.push(name),
+        Task::External(external) if !externals.contains(&external.name) => {
+            externals.push(external.name.clone());
+        }
+        _ => {}
     }
 }
 

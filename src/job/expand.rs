@@ -1,13 +1,15 @@
-//! From a job as written to its points: variants x matrix x algorithms, less what is excluded.
+//! From a job as written to its points: variants x matrix x (algorithms and externals), less what is excluded.
 //!
 //! Order: variants as written, then the shared axes (the first one slowest), then the algorithms, then the axes
-//! that belong to the algorithm alone. An axis whose option `--set` gives has collapsed to that value.
+//! that belong to the algorithm alone, then the externals. An axis whose option `--set` gives has collapsed to that value.
+//! Of the points of an external most are the same run, which [`super::batch`] keeps once.
 
 use super::fault::{Fault, Faults};
 use super::file::{Axis, Exclude, JobFile, Variant};
-use super::layer::{Layer, Layers};
+use super::layer::{External, Layer, Layers};
 use super::registry;
 use super::source::Origin;
+use super::suggest;
 use crate::units::format_count;
 
 /// More runs than any batch can mean: beyond it a matrix is a mistake.
@@ -17,8 +19,17 @@ pub(crate) const MOST_RUNS: u64 = 100_000;
 #[derive(Debug)]
 pub(crate) struct Point<'a> {
     pub(crate) variant: &'a str,
-    pub(crate) algorithm: &'static str,
+    pub(crate) task: Task<'a>,
     pub(crate) layers: Layers<'a>,
+}
+
+/// What is run at a point.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Task<'a> {
+    /// One of our algorithms.
+    Algorithm(&'static str),
+    /// A command of another program: as it was first written.
+    External(&'a External),
 }
 
 /// What a job expands to.
@@ -70,7 +81,7 @@ fn check(job: &JobFile, crossings: &[Crossing<'_>], faults: &mut Faults) -> bool
         let fault = Fault::new("the job has no `dataset`").at_source(&job.source);
         faults.push(fault.help("name an entry of datasets.toml, for example dataset = \"kron-20\""));
     }
-    if crossings.iter().any(|crossing| crossing.algorithms.is_empty()) && !job.flawed {
+    if crossings.iter().any(Crossing::is_empty) && !job.flawed {
         let fault = Fault::new("the job has no algorithm").at_source(&job.source);
         faults.push(fault.help("add a table, for example [algorithm.pagerank]"));
         return false;
@@ -99,7 +110,7 @@ fn check(job: &JobFile, crossings: &[Crossing<'_>], faults: &mut Faults) -> bool
         });
         return false;
     }
-    !crossings.iter().all(|crossing| crossing.algorithms.is_empty())
+    !crossings.iter().all(Crossing::is_empty)
 }
 
 /// All points of one variant.
@@ -109,6 +120,7 @@ struct Crossing<'a> {
     below: [&'a Layer; 2],
     shared: Vec<&'a [Layer]>,
     algorithms: Vec<(&'static str, Vec<&'a [Layer]>)>,
+    externals: Vec<&'a External>,
     sets: &'a [Layer],
 }
 
@@ -125,7 +137,17 @@ impl<'a> Crossing<'a> {
             }
         }
         let below = [&job.base, &variant.layer];
-        Self { variant: &variant.name, below, shared: values(None), algorithms, sets }
+        let mut externals: Vec<&External> = Vec::new();
+        for external in below.iter().flat_map(|layer| &layer.externals) {
+            if !externals.iter().any(|known| known.name == external.name) {
+                externals.push(external);
+            }
+        }
+        Self { variant: &variant.name, below, shared: values(None), algorithms, externals, sets }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.algorithms.is_empty() && self.externals.is_empty()
     }
 
     fn has_dataset(&self) -> bool {
@@ -135,21 +157,33 @@ impl<'a> Crossing<'a> {
 
     /// Number of points, if 64 bits hold it.
     fn count(&self) -> Option<u64> {
-        let own = self.algorithms.iter().try_fold(0_u64, |sum, (_, axes)| sum.checked_add(product(axes)?))?;
+        let externals = self.externals.len() as u64;
+        let mut axes = self.algorithms.iter().map(|(_, axes)| axes);
+        let own = axes.try_fold(externals, |sum, axes| sum.checked_add(product(axes)?))?;
         product(&self.shared)?.checked_mul(own)
     }
 
     fn points(&self) -> impl Iterator<Item = Point<'a>> {
         cross(&self.shared).flat_map(move |shared| {
-            self.algorithms.iter().flat_map(move |(algorithm, axes)| {
+            let externals: Vec<Point<'a>> = self
+                .externals
+                .iter()
+                .map(|external| self.point(Task::External(external), &shared, Vec::new()))
+                .collect();
+            let algorithms = self.algorithms.iter().flat_map(move |(algorithm, axes)| {
                 let shared = shared.clone();
-                cross(axes).map(move |own| Point {
-                    variant: self.variant,
-                    algorithm,
-                    layers: self.stack(&shared, own),
-                })
-            })
+                cross(axes).map(move |own| self.point(Task::Algorithm(algorithm), &shared, own))
+            });
+            algorithms.chain(externals)
         })
+    }
+
+    fn point(&self, task: Task<'a>, shared: &[&'a Layer], own: Vec<&'a Layer>) -> Point<'a> {
+        let variant = match task {
+            Task::Algorithm(_) => self.variant,
+            Task::External(external) => &external.name,
+        };
+        Point { variant, task, layers: self.stack(shared, own) }
     }
 
     fn stack(&self, shared: &[&'a Layer], own: Vec<&'a Layer>) -> Layers<'a> {
@@ -186,20 +220,38 @@ fn cross<'a>(axes: &[&'a [Layer]]) -> impl Iterator<Item = Vec<&'a Layer>> {
 
 fn matches(exclude: &Exclude, point: &Point<'_>) -> bool {
     let named = |name: &Option<String>, value: &str| name.as_ref().is_none_or(|name| name == value);
+    let algorithm = match point.task {
+        Task::Algorithm(name) => Some(name),
+        Task::External(_) => None,
+    };
     // Parameters of an algorithm mean only its own runs.
     let own = |path: &str| match path.strip_prefix("algorithm.") {
-        Some(rest) => rest.split('.').next() == Some(point.algorithm),
+        Some(rest) => rest.split('.').next() == algorithm,
         None => true,
     };
     named(&exclude.variant, point.variant)
-        && named(&exclude.algorithm, point.algorithm)
+        && exclude.algorithm.as_ref().is_none_or(|name| algorithm == Some(name))
         && exclude.settings.iter().all(|(path, setting)| {
             own(path) && point.layers.get(path).is_some_and(|merged| merged.value == setting.value)
         })
 }
 
-/// Parameters of algorithms that `--set` gives and no run of the batch has.
-pub(crate) fn unused_sets(sets: &[Layer], used: &[&'static str], faults: &mut Faults) {
+/// Parameters of algorithms and externals that `--set` gives and no run of the batch has.
+pub(crate) fn unused_sets(
+    sets: &[Layer],
+    used: &[&'static str],
+    used_externals: &[String],
+    faults: &mut Faults,
+) {
+    for External { name, origin, .. } in sets.iter().flat_map(|layer| &layer.externals) {
+        if !used_externals.contains(name) {
+            let fault = Fault::new(format!("no job of the batch has an external `{name}`")).at(origin);
+            let help = suggest::did_you_mean(name, used_externals.iter().map(String::as_str));
+            faults.push(fault.help(help.unwrap_or_else(|| {
+                format!("`--set` changes parameters; to run it, add a table [external.{name}] to a job")
+            })));
+        }
+    }
     for (name, origin) in sets.iter().flat_map(|layer| &layer.algorithms) {
         if !used.contains(name) {
             faults.push(unused_set(name, origin));

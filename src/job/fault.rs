@@ -178,6 +178,9 @@ fn floor_char(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
+/// Faults that a report shows: nobody reads more, and each is looked up in the whole text of its file.
+const MOST_SHOWN: usize = 100;
+
 /// All that is wrong with a batch, each fault once: the same one comes up at many points of a matrix. Its
 /// `Display` is the whole report: sorted by file and position, a blank line between faults, a line that counts
 /// them at the end.
@@ -256,8 +259,12 @@ impl From<Fault> for Faults {
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for fault in self.sorted() {
+        let sorted = self.sorted();
+        for fault in sorted.iter().take(MOST_SHOWN) {
             write!(f, "{fault}\n\n")?;
+        }
+        if sorted.len() > MOST_SHOWN {
+            write!(f, "the first {MOST_SHOWN} are shown, of ")?;
         }
         let count = |severity| self.list.iter().filter(|fault| fault.severity == severity).count();
         let files: HashSet<&str> = self

@@ -4,8 +4,9 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::external::EXTERNAL;
 use super::fault::{Fault, Faults};
-use super::layer::{Layer, Place};
+use super::layer::{External, Layer, Place};
 use super::options;
 use super::source::{Origin, Source};
 use super::suggest;
@@ -82,7 +83,8 @@ impl JobFile {
             excludes: Vec::new(),
         };
         let (base, variants) = reader.settings_and_variants();
-        reader.matrix(&variants);
+        reader.external_names(&base, &variants);
+        reader.matrix(&base, &variants);
         let name = reader.job_name(default_name);
         let description = reader.description.take().unwrap_or_default();
         let (axes, excludes) = (std::mem::take(&mut reader.axes), std::mem::take(&mut reader.excludes));
@@ -210,7 +212,19 @@ impl Reader<'_> {
         Some(Variant { name, layer })
     }
 
-    fn matrix(&mut self, variants: &[Variant]) {
+    /// In reports the name of an external stands where that of a variant does.
+    fn external_names(&mut self, base: &Layer, variants: &[Variant]) {
+        let layers = std::iter::once(base).chain(variants.iter().map(|variant| &variant.layer));
+        for External { name, origin, .. } in layers.flat_map(|layer| &layer.externals) {
+            if variants.iter().any(|variant| variant.name == *name) {
+                let message = format!("a variant and an external have the name `{name}`");
+                let help = "rename one: reports tell them apart by their names, in one column";
+                self.faults.push(Fault::new(message).at(origin).help(help));
+            }
+        }
+    }
+
+    fn matrix(&mut self, base: &Layer, variants: &[Variant]) {
         let Some((_, node)) = self.table.iter().find(|(key, _)| key.name == "matrix") else { return };
         let Some(table) = node.as_table() else {
             let message = format!("`matrix` must be a table, found {}", node.describe());
@@ -223,7 +237,7 @@ impl Reader<'_> {
         self.axes.sort_by_key(|axis| axis.origin.span.start);
         self.overlaps();
         if let Some((_, node)) = table.iter().find(|(key, _)| key.name == "exclude") {
-            self.excludes(node, variants);
+            self.excludes(node, base, variants);
         }
     }
 
@@ -232,11 +246,19 @@ impl Reader<'_> {
             let path = if prefix.is_empty() { key.name.clone() } else { format!("{prefix}.{}", key.name) };
             match &node.value {
                 _ if path == "exclude" => {}
+                _ if path.split('.').next() == Some(EXTERNAL) => self.no_external_axis(key),
                 Value::Table(inner) if options::is_table(&path) => self.axes_below(&path, inner),
                 Value::Array(values) if path != "algorithm" => self.axis(prefix, &path, key, node, values),
                 _ => self.no_axis(prefix, &path, key, node),
             }
         }
+    }
+
+    fn no_external_axis(&mut self, key: &Key) {
+        let fault = Fault::new("an external cannot be varied by [matrix]").at(&key.origin);
+        let help = "write a table [external.NAME] for each, or use placeholders such as {threads} in its words: it is \
+                    run for each value of the axes that it so uses";
+        self.faults.push(fault.help(help));
     }
 
     /// What is wrong with an entry of the matrix that is no array, beginning with its name.
@@ -296,7 +318,7 @@ impl Reader<'_> {
         }
     }
 
-    fn excludes(&mut self, node: &Node, variants: &[Variant]) {
+    fn excludes(&mut self, node: &Node, base: &Layer, variants: &[Variant]) {
         let Some(tables) = tables(node) else {
             let message = format!("`exclude` must be an array of tables, found {}", node.describe());
             let help = "write exclude = [{ variant = \"sync\", \"storage.ssds\" = 5 }]";
@@ -316,7 +338,12 @@ impl Reader<'_> {
             }
             for (key, node) in table {
                 match (key.name.as_str(), &node.value) {
-                    ("variant", _) => exclude.variant = self.variant_name(node, variants),
+                    ("variant", _) => exclude.variant = self.variant_name(node, base, variants),
+                    (EXTERNAL, _) => {
+                        let fault = Fault::new("`external` cannot be named in `exclude`").at(&key.origin);
+                        self.faults
+                            .push(fault.help("an external is excluded by its name: variant = \"NAME\""));
+                    }
                     ("algorithm", Value::Text(name)) => {
                         self.check_algorithm(node, name);
                         exclude.algorithm = Some(name.clone());
@@ -328,9 +355,11 @@ impl Reader<'_> {
         }
     }
 
-    fn variant_name(&mut self, node: &Node, variants: &[Variant]) -> Option<String> {
+    fn variant_name(&mut self, node: &Node, base: &Layer, variants: &[Variant]) -> Option<String> {
         let name = self.text(node, "variant")?;
-        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        let externals = variants.iter().flat_map(|variant| &variant.layer.externals).chain(&base.externals);
+        let mut names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        names.extend(externals.map(|external| external.name.as_str()));
         if !names.contains(&name.as_str()) {
             let help = match suggest::did_you_mean(&name, names.iter().copied()) {
                 Some(help) => help,

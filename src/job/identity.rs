@@ -8,6 +8,9 @@
 //! `[measure]` and `[output]`, because they do not change what runs; `engine.io_threads` of the model `sync`,
 //! which has none.
 //!
+//! Of an external: the data set's fingerprint, its words as the job has them (and so the paths in them), format,
+//! `time_regex`, `iterations`, and what of `[engine]` and `[storage]` its words use.
+//!
 //! An option that a later version adds joins only where it differs from what came before it, so that ids stay
 //! comparable across versions.
 
@@ -17,8 +20,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::spec::{
-    AlgorithmSpec, Auto, BfsSpec, EngineSpec, GridSpec, PagerankSpec, RunSpec, ScanSpec, SpmvSpec, SsspSpec,
-    StorageSpec,
+    AlgorithmSpec, Auto, BfsSpec, EngineSpec, ExternalSpec, GridSpec, PagerankSpec, RunSpec, ScanSpec,
+    SpmvSpec, SsspSpec, StorageSpec,
 };
 
 /// `r` and 12 hex digits: of xxh3 over the canonical JSON (dotted names in byte order, no blanks) of what the
@@ -33,9 +36,11 @@ fn canonical(spec: &RunSpec, dataset_fingerprint: &str) -> String {
     let mut fields = Fields(BTreeMap::new());
     fields.put("dataset", dataset_fingerprint);
     fields.algorithm(&spec.algorithm);
-    fields.storage(&spec.storage);
-    fields.grid(&spec.grid);
-    fields.engine(&spec.engine);
+    if spec.algorithm.external().is_none() {
+        fields.storage(&spec.storage);
+        fields.grid(&spec.grid);
+        fields.engine(&spec.engine);
+    }
     let pairs: Vec<String> =
         fields.0.iter().map(|(name, value)| format!("{}:{value}", Value::from(*name))).collect();
     format!("{{{}}}", pairs.join(","))
@@ -61,7 +66,7 @@ impl Fields {
     fn algorithm(&mut self, algorithm: &AlgorithmSpec) {
         self.put("algorithm", algorithm.name());
         match algorithm {
-            AlgorithmSpec::Scan(ScanSpec { iterations }) => {
+            AlgorithmSpec::Scan(ScanSpec { iterations, enough: _ }) => {
                 self.put("algorithm.scan.iterations", iterations);
             }
             AlgorithmSpec::Pagerank(PagerankSpec {
@@ -86,6 +91,40 @@ impl Fields {
             AlgorithmSpec::Bfs(BfsSpec { root }) => self.put_auto("algorithm.bfs.root", root),
             AlgorithmSpec::Sssp(SsspSpec { root }) => self.put_auto("algorithm.sssp.root", root),
             AlgorithmSpec::Wcc => {}
+            AlgorithmSpec::External(external) => self.external(external),
+        }
+    }
+
+    /// Its words as written, so that what the placeholders stand for counts beside them; what it says that it computes is a
+    /// name.
+    fn external(&mut self, external: &ExternalSpec) {
+        let ExternalSpec {
+            name: _,
+            algorithm: _,
+            directory: _,
+            command,
+            prepare,
+            format,
+            time_regex,
+            iterations,
+            threads,
+            memory,
+            ssds,
+        } = external;
+        self.put("algorithm", "external");
+        self.put("external.command", command);
+        self.put("external.prepare", prepare);
+        self.put("external.format", format);
+        self.put("external.time_regex", time_regex);
+        self.put("external.iterations", iterations);
+        if let Some(threads) = threads {
+            self.put_auto("engine.compute_threads", threads);
+        }
+        if let Some(memory) = memory {
+            self.put("engine.memory", memory);
+        }
+        if let Some(ssds) = ssds {
+            self.put("storage.ssds", ssds);
         }
     }
 
@@ -155,10 +194,11 @@ mod tests {
 
     #[test]
     fn the_id_of_a_known_run_never_changes() {
-        let spec = &runs(JOB, &["engine.block_size=128 KiB"])[0];
+        let spec = &runs(JOB, &["engine.block_size=128 KiB", "grid.encoding=raw"])[0];
         let fields = canonical(spec, "f").replace(',', ",\n");
         insta::assert_snapshot!(fields);
         assert_eq!(run_id(spec, "f"), "rbd8a828fb09a");
+        assert_eq!(run_id(&runs(JOB, &["engine.block_size=128 KiB"])[0], "f"), "ra6b63f8e1ef7");
     }
 
     #[test]
@@ -227,6 +267,25 @@ mod tests {
         let mut distinct = ids.clone();
         distinct.sort();
         distinct.dedup();
+        assert_eq!(distinct.len(), ids.len(), "{ids:?}");
+    }
+
+    #[test]
+    fn an_external_is_its_words_and_what_they_use() {
+        const PEER: &str = "dataset = { generate = { kronecker = { scale = 10 } } }\n[external.x]\n";
+        let peer =
+            |keys: &str, set: &str| id(&format!("{PEER}command = [\"a\", \"{{threads}}\"]\n{keys}"), &[set]);
+        let plain = peer("", "measure.repeat=3");
+        for same in ["algorithm = \"pagerank\"", "timeout = \"1 h\"", "format = \"gridgraph\""] {
+            assert_eq!(peer(same, "grid.columns=8"), plain, "{same}");
+        }
+        let mut ids: Vec<String> =
+            ["time_regex = \"(a)\"", "iterations = 3", "format = \"gapbs\"", "prepare = [\"b\"]", ""]
+                .map(|keys| peer(keys, "measure.repeat=3"))
+                .to_vec();
+        ids.push(peer("", "engine.compute_threads=1"));
+        ids.push(peer("", "external.x.command=[\"b\", \"{threads}\"]"));
+        let distinct: std::collections::HashSet<&String> = ids.iter().collect();
         assert_eq!(distinct.len(), ids.len(), "{ids:?}");
     }
 

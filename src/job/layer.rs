@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use super::external::{self, EXTERNAL, EXTERNAL_TABLE};
 use super::fault::{Fault, Faults};
-use super::limits::MOST_BYTES;
+use super::file::{NAME_RULE, is_name};
+use super::limits;
 use super::options::{self, ALGORITHM_NAMES, Kind, OPTIONS, OptionEntry};
 use super::source::{Origin, Source, SourceKind};
 use super::suggest;
@@ -49,6 +51,17 @@ pub(crate) struct Layer {
     settings: BTreeMap<&'static str, Setting>,
     /// Tables of algorithms that occur, in the order written, also empty ones.
     pub(crate) algorithms: Vec<(&'static str, Origin)>,
+    /// Tables of externals, in the order written.
+    pub(crate) externals: Vec<External>,
+}
+
+/// A table `[external.NAME]`, whose options are those of `external.NAME`.
+#[derive(Debug, Clone)]
+pub(crate) struct External {
+    pub(crate) name: String,
+    /// Of the name.
+    pub(crate) origin: Origin,
+    pub(crate) layer: Layer,
 }
 
 /// Which names a table may hold, for messages.
@@ -116,6 +129,16 @@ impl Layer {
         faults: &mut Faults,
     ) {
         let path = join(prefix, &key.name);
+        if key.name.is_empty() {
+            faults.push(
+                Fault::new("a key must not be empty").at(&key.origin).help("name an option, or take it out"),
+            );
+            return;
+        }
+        // The defaults are of no external, but of the options that all of them have.
+        if path == EXTERNAL && key.origin.written() {
+            return self.read_externals(node, faults);
+        }
         let table = node.as_table().filter(|_| options::is_table(&path));
         if let Some(table) = table {
             self.note_algorithm(&path, &key.origin);
@@ -132,6 +155,32 @@ impl Layer {
             );
         } else {
             faults.push(unknown_key(&path, key, place));
+        }
+    }
+
+    fn read_externals(&mut self, node: &Node, faults: &mut Faults) {
+        let Some(tables) = node.as_table() else {
+            let fault = Fault::new(format!("`external` is a table of tables, found {}", node.describe()));
+            faults.push(fault.at(&node.origin).help("begin each external with a line [external.NAME]"));
+            return;
+        };
+        for (key, node) in tables {
+            if !is_name(&key.name) {
+                let fault = Fault::new(format!("{:?} is not a valid name", key.name)).at(&key.origin);
+                faults.push(fault.help(format!("names are made of {NAME_RULE}")));
+                continue;
+            }
+            let Some(table) = node.as_table() else {
+                let message =
+                    format!("the external `{}` must be a table, found {}", key.name, node.describe());
+                let help = format!("write [external.{}] and its keys below", key.name);
+                faults.push(Fault::new(message).at(&node.origin).help(help));
+                continue;
+            };
+            let name = format!("[external.{}]", key.name);
+            let place = Place { name: &name, keys: &[], prefix: EXTERNAL_TABLE };
+            let layer = Self::read(table, place, faults);
+            self.externals.push(External { name: key.name.clone(), origin: key.origin.clone(), layer });
         }
     }
 
@@ -191,6 +240,12 @@ impl<'a> Layers<'a> {
     pub(crate) fn get(&self, path: &str) -> Option<&'a Setting> {
         self.0.iter().rev().find_map(|layer| layer.get(path))
     }
+
+    /// The layers of an external, above the defaults of all.
+    pub(crate) fn external(&self, name: &str) -> Self {
+        let own = self.0.iter().flat_map(|layer| &layer.externals).filter(|external| external.name == name);
+        Self(std::iter::once(Layer::defaults()).chain(own.map(|external| &external.layer)).collect())
+    }
 }
 
 fn join(prefix: &str, name: &str) -> String {
@@ -214,6 +269,8 @@ fn unknown_key(path: &str, key: &Key, place: Place<'_>) -> Fault {
     let mut offered = options::offered_keys_of(&table);
     if top {
         known.extend(place.keys);
+        // `algorithm` is a key of an exclude, and a table of options.
+        offered.retain(|key| !place.keys.contains(key));
         offered.extend(place.keys);
     }
     let help =
@@ -291,7 +348,14 @@ fn convert(kind: &Kind, node: &Node) -> Result<Typed, Misfit> {
             _ => Err(Misfit::Kind),
         },
         Kind::Text | Kind::Dataset | Kind::Path => non_empty_text(node).map(Typed::Text),
-        Kind::Paths => paths(kind, node),
+        Kind::Paths => texts(kind, node, non_empty_text),
+        Kind::Words => words_of(kind, node),
+        Kind::TimeRegex => {
+            let text = non_empty_text(node)?;
+            let wrong = |why| value(format!("must be {}: {why}", kind.expected()));
+            external::time_regex(&text).map_err(wrong)?;
+            Ok(Typed::Text(text))
+        }
         Kind::Count { min, max } => match node.value {
             Value::Integer(number) => in_range(number, *min, *max),
             _ => Err(Misfit::Kind),
@@ -343,15 +407,30 @@ fn non_empty_text(node: &Node) -> Result<String, Misfit> {
     }
 }
 
-fn paths(kind: &Kind, node: &Node) -> Result<Typed, Misfit> {
+/// A command, whose first word is a program; others may be empty.
+fn words_of(kind: &Kind, node: &Node) -> Result<Typed, Misfit> {
+    let words = texts(kind, node, |word| match word.as_text() {
+        Some(text) if text.contains('\0') => Err(value("must not contain a zero character")),
+        Some(text) => Ok(text.to_owned()),
+        None => Err(Misfit::Kind),
+    })?;
+    match &words {
+        Typed::Texts(words) if words.first().is_none_or(String::is_empty) => {
+            Err(value("must begin with a program"))
+        }
+        _ => Ok(words),
+    }
+}
+
+fn texts(kind: &Kind, node: &Node, text: impl Fn(&Node) -> Result<String, Misfit>) -> Result<Typed, Misfit> {
     let Value::Array(items) = &node.value else { return Err(Misfit::Kind) };
-    let path = |item: &Node| {
-        non_empty_text(item).map_err(|misfit| match misfit {
+    let item = |item: &Node| {
+        text(item).map_err(|misfit| match misfit {
             Misfit::Kind => value(format!("must be {}, found {} in it", kind.expected(), item.describe())),
             other => other,
         })
     };
-    items.iter().map(path).collect::<Result<_, _>>().map(Typed::Texts)
+    items.iter().map(item).collect::<Result<_, _>>().map(Typed::Texts)
 }
 
 /// A number with a unit.
@@ -393,14 +472,8 @@ fn bytes(kind: &Kind, node: &Node, multiple: u64) -> Result<Typed, Misfit> {
         Value::Integer(number) => u64::try_from(number).map_err(|_| value("must not be negative"))?,
         _ => quantity(kind, node, parse_bytes)?,
     };
-    let bytes = positive(bytes)?;
-    if bytes > MOST_BYTES {
-        return Err(value(format!(
-            "must be at most {}, found {}",
-            format_bytes(MOST_BYTES),
-            node.origin.text()
-        )));
-    }
+    let bytes =
+        limits::size(bytes).map_err(|most| value(format!("must be {most}, found {}", node.origin.text())))?;
     if bytes.is_multiple_of(multiple) {
         return Ok(Typed::Count(bytes));
     }

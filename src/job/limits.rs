@@ -2,11 +2,20 @@
 //! that table; a frozen plan is a file too, and whoever edits one must not find out by an abort of the allocator.
 
 use super::options::{self, Kind, OptionEntry};
-use super::spec::{AlgorithmSpec, Auto, RunSpec, SourceSpec};
+use super::spec::{AlgorithmSpec, Auto, ExternalSpec, RunSpec, SourceSpec};
 use crate::units::{format_bytes, format_count};
 
 /// Bytes that any size may be at most, in job files and plans: 1 PiB, with which sums of a few stay far from 2^64.
 pub(crate) const MOST_BYTES: u64 = 1 << 50;
+
+/// Whether a size is one that anything may have; the error follows `must be`.
+pub(crate) fn size(bytes: u64) -> Result<u64, String> {
+    match bytes {
+        0 => Err("above zero".to_owned()),
+        bytes if bytes > MOST_BYTES => Err(format!("at most {}", format_bytes(MOST_BYTES))),
+        bytes => Ok(bytes),
+    }
+}
 
 /// A value out of its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,12 +70,21 @@ fn algorithm(spec: &RunSpec) -> Result<(), OutOfRange> {
         AlgorithmSpec::Sssp(sssp) => auto("algorithm.sssp.root", sssp.root),
         AlgorithmSpec::Wcc => Ok(()),
         AlgorithmSpec::Spmv(spmv) => count("algorithm.spmv.iterations", spmv.iterations),
+        AlgorithmSpec::External(external) => self::external(external),
         AlgorithmSpec::Pagerank(pagerank) => {
             count("algorithm.pagerank.iterations", pagerank.iterations)?;
             real("algorithm.pagerank.damping", pagerank.damping)?;
             pagerank.tolerance.map_or(Ok(()), |x| real("algorithm.pagerank.tolerance", x))
         }
     }
+}
+
+fn external(external: &ExternalSpec) -> Result<(), OutOfRange> {
+    let ExternalSpec { iterations, threads, memory, ssds, .. } = external;
+    iterations.map_or(Ok(()), |iterations| count("external.NAME.iterations", iterations))?;
+    threads.map_or(Ok(()), |threads| auto("engine.compute_threads", threads))?;
+    memory.map_or(Ok(()), |memory| count("engine.memory", memory))?;
+    ssds.map_or(Ok(()), |ssds| count("storage.ssds", ssds.into()))
 }
 
 /// Whether an option that may be `auto` may have this value.
@@ -80,7 +98,7 @@ pub(crate) fn auto(option: &'static str, value: Auto<impl Into<u64>>) -> Result<
 fn count(option: &'static str, value: u64) -> Result<(), OutOfRange> {
     in_range(option, value.to_string(), |kind| match *kind {
         Kind::Count { min, max } => (min..=max).contains(&value),
-        Kind::Bytes { multiple } => (1..=MOST_BYTES).contains(&value) && value.is_multiple_of(multiple),
+        Kind::Bytes { multiple } => size(value).is_ok() && value.is_multiple_of(multiple),
         Kind::Rate => value > 0,
         _ => true,
     })

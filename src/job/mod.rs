@@ -6,6 +6,7 @@
 
 mod batch;
 mod expand;
+pub mod external;
 pub(crate) mod fault;
 pub(crate) mod file;
 mod identity;

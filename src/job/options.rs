@@ -34,6 +34,10 @@ pub enum Kind {
     Path,
     /// An array of paths.
     Paths,
+    /// A command: an array of at least one word.
+    Words,
+    /// A regular expression with one group.
+    TimeRegex,
     /// An integer.
     Count {
         /// Smallest.
@@ -86,6 +90,10 @@ impl Kind {
             Self::Dataset => "the name of a data set or a table".into(),
             Self::Path => "a path as a string".into(),
             Self::Paths => "an array of paths such as [\"/mnt/ssd0\", \"/mnt/ssd1\"]".into(),
+            Self::Words => "an array of words such as [\"program\", \"{export}\"]".into(),
+            Self::TimeRegex => {
+                "a regular expression with one group such as \"took ([0-9.]+) seconds\"".into()
+            }
             Self::Count { min, max } if *max == i64::MAX as u64 => format!("an integer of at least {min}"),
             Self::Count { min, max } => format!("an integer from {min} to {}", format_count(*max)),
             Self::Bytes { .. } => "a size such as \"64 MiB\"".into(),
@@ -128,12 +136,17 @@ const fn choice(names: &'static [&'static str], later: &'static [&'static str]) 
 
 const ITERATIONS: Kind = count(1, 1_000_000_000);
 const THREADS: Kind = Kind::Auto(&count(1, 1024));
-/// A scale of 40 with 2^20 edges per vertex is 2^60 edges: counts fit 64 bits.
+/// The largest scale with 2^20 edges per vertex is 2^52 edges: counts fit 64 bits.
 const MOST_EDGES_PER_VERTEX: u64 = 1 << 20;
-const MOST_VERTICES: u64 = 1 << 48;
+/// Edges of a grid name vertices by 32 bits.
+const LARGEST_SCALE: u64 = 32;
+/// Vertices that a graph has at most.
+pub(crate) const MOST_VERTICES: u64 = 1 << LARGEST_SCALE;
 const ROOT: Kind = Kind::Auto(&count(0, i64::MAX as u64));
 const ROOT_HELP: &str = "original id of the vertex to begin at; auto: the one with the most out-arcs";
 const NO_TABLE: Kind = Kind::Later("take the table out of the job");
+/// Devices that a grid is striped over at most.
+pub(crate) const MOST_DEVICES: u64 = 64;
 /// Sources and destinations of a chunk are relative to bases, in 32 bits.
 const WIDEST_WINDOW: u64 = 1 << 32;
 
@@ -141,7 +154,7 @@ const WIDEST_WINDOW: u64 = 1 << 32;
 pub static OPTIONS: &[OptionEntry] = &[
     option("dataset", Kind::Dataset, "", "an entry of datasets.toml, or a table with the keys of one"),
     option("dataset.name", Kind::Text, "", "the name in reports; default: from the path or the generator"),
-    option("dataset.generate.kronecker.scale", count(1, 40), "", "2^scale vertices"),
+    option("dataset.generate.kronecker.scale", count(1, LARGEST_SCALE), "", "2^scale vertices"),
     option(
         "dataset.generate.kronecker.edge_factor",
         count(1, MOST_EDGES_PER_VERTEX),
@@ -217,7 +230,12 @@ pub static OPTIONS: &[OptionEntry] = &[
         "[]",
         "one directory per SSD; default: one folder each under the data directory",
     ),
-    option("storage.ssds", count(1, 64), "", "stripe over the first so many devices; default: all, or 1"),
+    option(
+        "storage.ssds",
+        count(1, MOST_DEVICES),
+        "",
+        "stripe over the first so many devices; default: all, or 1",
+    ),
     option(
         "storage.stripe",
         Kind::Bytes { multiple: CHUNK as u64 },
@@ -227,14 +245,19 @@ pub static OPTIONS: &[OptionEntry] = &[
     option("storage.rated", Kind::Off(&Kind::Rate), "\"off\"", "each device's rate as its maker says"),
     option("storage.emulate", Kind::Off(&Kind::Rate), "\"off\"", "cap each device at this rate"),
     option("storage.keep", Kind::Bool, "true", "false: a layout is dropped after its last run of the batch"),
-    option("grid.encoding", choice(&["raw", "compact"], &[]), "\"raw\"", "code of the edges on disk"),
+    option(
+        "grid.encoding",
+        choice(&["raw", "compact"], &[]),
+        "\"compact\"",
+        "code of the edges on disk: raw pairs of ids, or pieces of rows in a third of the bytes",
+    ),
     option("grid.columns", Kind::Auto(&count(1, 1 << 20)), "\"auto\"", "ranges of destinations"),
     option("grid.source_window", Kind::Auto(&count(1, WIDEST_WINDOW)), "\"auto\"", "sources per window"),
     option(
         "grid.order",
         choice(&["auto", "natural", "degree"], &[]),
         "\"auto\"",
-        "numbering inside the grid: by id, or by out-degree (best with compact, where ids mean nothing); auto: by id",
+        "numbering inside the grid: by id, or by out-degree; auto: what takes fewer bytes, as a sample shows (raw: by id)",
     ),
     option("grid.interleave", Kind::Auto(&count(1, 1 << 20)), "\"auto\"", "columns read in turn"),
     option(
@@ -307,7 +330,28 @@ pub static OPTIONS: &[OptionEntry] = &[
     ),
     option("measure.trace", Kind::OnlyFalse, "false", "a row per request and per thread"),
     option("output.values", choice(&["csv", "off"], &[]), "\"off\"", "csv: vertex,value per distinct result"),
-    option("external", NO_TABLE, "", "peers as rows of the same report"),
+    option("external.NAME.command", Kind::Words, "", "program and arguments; no shell"),
+    option("external.NAME.prepare", Kind::Words, "", "run once per data set, to fill the folder {prepared}"),
+    option(
+        "external.NAME.format",
+        choice(&["gridgraph", "gapbs"], &[]),
+        "\"gridgraph\"",
+        "format of {export}: GridGraph's edge list, or GAPBS's .sg and .wsg",
+    ),
+    option(
+        "external.NAME.time_regex",
+        Kind::TimeRegex,
+        "",
+        "what finds runtime_s in its output; default: the wall time from start to exit",
+    ),
+    option("external.NAME.iterations", ITERATIONS, "", "iterations that it does, for edges_per_s"),
+    option("external.NAME.algorithm", Kind::Text, "", "what it computes, for the report; default: external"),
+    option(
+        "external.NAME.timeout",
+        Kind::Off(&Kind::Duration),
+        "",
+        "a repetition is ended after this time; default: measure.timeout",
+    ),
     option("forkjoin", NO_TABLE, "", "fork/join programs"),
     option("cluster", NO_TABLE, "", "how the batch is submitted"),
 ];

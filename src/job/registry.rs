@@ -14,7 +14,8 @@ use super::resolve::{Invalid, Values};
 use super::source::{Origin, Source};
 use super::spec::{DatasetSpec, FormatSpec, KroneckerSpec, SourceSpec, WeightsSpec};
 use super::{suggest, tree};
-use crate::grid::paths::OWN_FILES;
+use crate::grid::paths::{MOST_NAME, OWN_FILES};
+use crate::units::format_count;
 
 /// Name of the registry's file.
 pub const REGISTRY_FILE: &str = "datasets.toml";
@@ -39,7 +40,13 @@ struct Entry {
 /// The nearest folder, from `start` upwards, that has a `datasets.toml`.
 pub fn find_project(start: &Path) -> Option<PathBuf> {
     let start = std::path::absolute(start).ok()?;
-    start.ancestors().find(|folder| folder.join(REGISTRY_FILE).is_file()).map(Path::to_owned)
+    start.ancestors().find(|folder| is_there(&folder.join(REGISTRY_FILE))).map(Path::to_owned)
+}
+
+/// Whether a registry has its place there, whatever is in it: what cannot be read is an error, and not as if there were
+/// none.
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
 }
 
 impl Registry {
@@ -50,7 +57,7 @@ impl Registry {
     pub fn open(project: &Path) -> Result<Self, Faults> {
         let path = project.join(REGISTRY_FILE);
         let mut registry = Self { project: project.to_owned(), source: None, entries: Vec::new() };
-        if !path.exists() {
+        if !is_there(&path) {
             return Ok(registry);
         }
         let source = Source::read(&path)?;
@@ -260,7 +267,42 @@ impl Builder<'_> {
             seed: self.values.count("dataset.generate.kronecker.seed")?,
             weights: self.values.flag("dataset.generate.kronecker.weights")?,
         };
+        self.check_counts(&kronecker);
         Ok((SourceSpec::Kronecker(kronecker), kronecker_name(&kronecker)))
+    }
+
+    /// A generator decides how many vertices and edges there are: whoever says other numbers is told now, not after they
+    /// are made.
+    fn check_counts(&mut self, spec: &KroneckerSpec) {
+        let vertices = 1_u64 << spec.scale.min(63);
+        let edges = vertices.saturating_mul(spec.edge_factor);
+        if let Ok(Some(given)) = self.optional("dataset.vertices")
+            && given < vertices
+        {
+            let (given, vertices) = (format_count(given), format_count(vertices));
+            let fault =
+                Fault::new(format!("`vertices` is {given}, but scale {} makes {vertices}", spec.scale));
+            let origin = self.values.blame(&["dataset.vertices"]);
+            self.faults.push(fault.maybe_at(origin).help("take `vertices` out, or change the scale"));
+        }
+        // Both directions of a line, but a loop once: how many loops there are is known when they are made.
+        let Ok(directed) = self.values.flag("dataset.directed") else { return };
+        let most = if directed { edges } else { edges.saturating_mul(2) };
+        if let Ok(Some(given)) = self.optional("dataset.edges")
+            && !(edges..=most).contains(&given)
+        {
+            let made = if directed {
+                format_count(edges)
+            } else {
+                format!("{} to {}", format_count(edges), format_count(most))
+            };
+            let (given, factor, scale) = (format_count(given), spec.edge_factor, spec.scale);
+            let fault = Fault::new(format!(
+                "`edges` is {given}, but scale {scale} with {factor} edges per vertex makes {made}"
+            ));
+            let origin = self.values.blame(&["dataset.edges"]);
+            self.faults.push(fault.maybe_at(origin).help("take `edges` out, or change the generator"));
+        }
     }
 
     fn file(&mut self) -> Result<(SourceSpec, String), Invalid> {
@@ -286,6 +328,11 @@ fn name_fault(name: &str) -> Option<Fault> {
     if !is_name(name) {
         let fault = Fault::new(format!("{name:?} is not a valid name"));
         return Some(fault.help(format!("names are made of {NAME_RULE}")));
+    }
+    if name.len() > MOST_NAME {
+        let fault =
+            Fault::new(format!("a data set's name of {} characters cannot name its folder", name.len()));
+        return Some(fault.help(format!("give it a name of at most {MOST_NAME} characters")));
     }
     name.ends_with(OWN_FILES).then(|| {
         let fault = Fault::new(format!("{name:?} cannot name a data set: it ends as ioc's own files do"));
@@ -313,5 +360,5 @@ fn file_name(path: &Path) -> String {
     let clean: String = stem.chars().map(|c| if is_name(&format!("a{c}")) { c } else { '-' }).collect();
     let clean = clean.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     let clean = clean.strip_suffix(OWN_FILES).unwrap_or(clean);
-    if clean.is_empty() { "edges".into() } else { clean.to_owned() }
+    if clean.is_empty() { "edges".into() } else { clean.chars().take(MOST_NAME).collect() }
 }

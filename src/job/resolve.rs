@@ -6,19 +6,24 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::expand::Point;
+use super::expand::{Point, Task};
+use super::external::{self, Placeholder};
 use super::fault::{Fault, Faults};
 use super::file::JobFile;
-use super::layer::{Layers, Setting, Typed};
+use super::layer::{External, Layer, Layers, Setting, Typed};
+use super::options::MOST_DEVICES;
 use super::registry::{self, Registry};
 use super::source::Origin;
 use super::spec::{
-    AlgorithmSpec, Auto, BfsSpec, CacheSpec, DanglingSpec, EncodingSpec, EngineSpec, GridSpec, InitSpec,
-    IoSpec, KernelSpec, MeasureSpec, ModelSpec, OrderSpec, OutputSpec, PagerankSpec, PrecisionSpec, RunSpec,
-    ScanSpec, SpmvSpec, SsspSpec, StorageSpec, VerifySpec, VertexOrderSpec,
+    AlgorithmSpec, Auto, BfsSpec, CacheSpec, DanglingSpec, DatasetSpec, EncodingSpec, EngineSpec, GridSpec,
+    InitSpec, IoSpec, KernelSpec, MeasureSpec, ModelSpec, OrderSpec, OutputSpec, PagerankSpec, PrecisionSpec,
+    RunSpec, ScanSpec, SourceSpec, SpmvSpec, SsspSpec, StorageSpec, VerifySpec, VertexOrderSpec,
 };
+use crate::engine::plan::{requests_of_thread, served};
 use crate::grid::chunk::CHUNK;
-use crate::units::format_bytes;
+use crate::grid::compact::WINDOW;
+use crate::io::io_uring::MOST_REQUESTS;
+use crate::units::{format_bytes, format_count};
 
 /// Iterations of PageRank where the job names neither iterations nor a tolerance: as in GridGraph's experiments.
 const PAGERANK_ITERATIONS: u64 = 20;
@@ -39,6 +44,8 @@ pub(crate) enum NeededKind {
     DeviceDirectory,
     DatasetFile,
     VectorFile,
+    /// The first word of an external's command.
+    Program,
 }
 
 /// A value or part could not be had: a fault of it is reported already.
@@ -63,11 +70,20 @@ impl Resolver<'_> {
         let values = Values { layers: &point.layers, project: self.project };
         // Every part is looked at before the first that is missing ends it: all faults are wanted.
         let dataset = self.dataset(&point.layers);
-        let algorithm = self.algorithm(point.algorithm, &values);
+        let algorithm = match point.task {
+            Task::Algorithm(name) => self.algorithm(name, &values),
+            Task::External(external) => return self.external_run(external, point, dataset),
+        };
         let storage = self.storage(&values);
-        let grid = grid(&values);
+        let grid = self.grid(&values);
         let engine = self.engine(&values);
         let measure = measure(&values);
+        if let (Ok(dataset), Ok(algorithm)) = (&dataset, &algorithm) {
+            self.check_root(&values, dataset, algorithm);
+        }
+        if let (Ok(storage), Ok(engine)) = (&storage, &engine) {
+            self.check_requests(&values, storage.ssds, engine);
+        }
         Ok(RunSpec {
             job: self.job.name.clone(),
             report: self.report.to_owned(),
@@ -88,13 +104,61 @@ impl Resolver<'_> {
         })
     }
 
+    /// What an external's words do not use is as it is by default, so that points which differ in nothing else are equal.
+    fn external_run(
+        &mut self,
+        external: &External,
+        point: &Point<'_>,
+        dataset: Result<DatasetSpec, Invalid>,
+    ) -> Result<RunSpec, Invalid> {
+        let values = Values { layers: &point.layers, project: self.project };
+        let own = point.layers.external(&external.name);
+        let resolved = external::resolve(
+            &external.name,
+            &external.origin,
+            &own,
+            &values,
+            dataset.as_ref().ok(),
+            self.faults,
+        );
+        let (mut spec, programs) = resolved?;
+        if spec.placeholders().contains(&Placeholder::Ssds) {
+            let Typed::Texts(devices) = &values.setting("storage.devices")?.value else {
+                return Err(Invalid);
+            };
+            spec.ssds = Some(self.ssds(&values, devices.len())?);
+        }
+        for (program, origin) in programs {
+            self.need(Path::new(&program), NeededKind::Program, &origin);
+        }
+        let mut measure = measure(&values)?;
+        if own.get("external.NAME.timeout").is_some() {
+            let own = Values { layers: &own, project: self.project };
+            measure.timeout_ms = own.milliseconds_or_off("external.NAME.timeout")?;
+        }
+        let defaults = Layers(vec![Layer::defaults()]);
+        let defaults = Values { layers: &defaults, project: self.project };
+        Ok(RunSpec {
+            job: self.job.name.clone(),
+            report: self.report.to_owned(),
+            variant: point.variant.to_owned(),
+            dataset: dataset?,
+            algorithm: AlgorithmSpec::External(spec),
+            storage: self.storage(&defaults)?,
+            grid: self.grid(&defaults)?,
+            engine: self.engine(&defaults)?,
+            measure,
+            output: OutputSpec { values: false },
+        })
+    }
+
     fn need(&mut self, path: &Path, kind: NeededKind, origin: &Origin) {
         if self.known.insert((path.to_owned(), kind)) {
             self.needed.push(Needed { path: path.to_owned(), kind, origin: origin.clone() });
         }
     }
 
-    fn dataset(&mut self, layers: &Layers<'_>) -> Result<super::spec::DatasetSpec, Invalid> {
+    fn dataset(&mut self, layers: &Layers<'_>) -> Result<DatasetSpec, Invalid> {
         let resolved = registry::resolve(layers, self.registry, self.project, self.faults)?;
         if let Some((path, origin)) = &resolved.file {
             self.need(path, NeededKind::DatasetFile, origin);
@@ -105,7 +169,8 @@ impl Resolver<'_> {
     fn algorithm(&mut self, name: &str, values: &Values<'_>) -> Result<AlgorithmSpec, Invalid> {
         match name {
             "scan" => {
-                Ok(AlgorithmSpec::Scan(ScanSpec { iterations: values.count("algorithm.scan.iterations")? }))
+                let iterations = values.count("algorithm.scan.iterations")?;
+                Ok(AlgorithmSpec::Scan(ScanSpec { iterations, enough: None }))
             }
             "pagerank" => pagerank(values).map(AlgorithmSpec::Pagerank),
             "bfs" => Ok(AlgorithmSpec::Bfs(BfsSpec { root: values.auto("algorithm.bfs.root")? })),
@@ -132,6 +197,13 @@ impl Resolver<'_> {
     fn storage(&mut self, values: &Values<'_>) -> Result<StorageSpec, Invalid> {
         let setting = values.setting("storage.devices")?;
         let Typed::Texts(devices) = &setting.value else { return Err(Invalid) };
+        if devices.len() as u64 > MOST_DEVICES {
+            let message =
+                format!("`storage.devices` lists {} directories", format_count(devices.len() as u64));
+            let help = format!("list at most {MOST_DEVICES}");
+            self.faults.push(Fault::new(message).at(&setting.origin).help(help));
+            return Err(Invalid);
+        }
         let devices: Vec<PathBuf> = devices.iter().map(|path| values.absolute(path)).collect();
         let distinct = self.distinct(&devices, setting);
         let ssds = self.ssds(values, devices.len());
@@ -199,6 +271,79 @@ impl Resolver<'_> {
         })
     }
 
+    /// A root that is no vertex, where it is known beforehand which vertices there are.
+    fn check_root(&mut self, values: &Values<'_>, dataset: &DatasetSpec, algorithm: &AlgorithmSpec) {
+        let (path, root) = match algorithm {
+            AlgorithmSpec::Bfs(bfs) => ("algorithm.bfs.root", bfs.root),
+            AlgorithmSpec::Sssp(sssp) => ("algorithm.sssp.root", sssp.root),
+            _ => return,
+        };
+        let made = match &dataset.source {
+            SourceSpec::Kronecker(kronecker) => Some(1_u64 << kronecker.scale.min(63)),
+            SourceSpec::File { .. } => None,
+        };
+        if let (Auto::Value(root), Some(vertices)) = (root, dataset.vertices.or(made))
+            && root >= vertices
+        {
+            let message = format!(
+                "`root` is {}, but {} has {} vertices",
+                format_count(root),
+                dataset.name,
+                format_count(vertices)
+            );
+            let help = format!("give an id from 0 to {}, or \"auto\"", format_count(vertices - 1));
+            self.faults.push(Fault::new(message).maybe_at(values.blame(&[path])).help(help));
+        }
+    }
+
+    /// More requests than an `io_uring` has room for. Where a probe's advice may add I/O threads, the fewest are assumed.
+    fn check_requests(&mut self, values: &Values<'_>, devices: u32, engine: &EngineSpec) {
+        let Auto::Value(depth) = engine.io_depth else { return };
+        if engine.model == ModelSpec::Sync || engine.io != IoSpec::IoUring {
+            return;
+        }
+        let threads = engine.io_threads.or_else(|| 1);
+        let (served, requests) =
+            (served(0, threads, devices), requests_of_thread(0, depth, threads, devices));
+        if requests > MOST_REQUESTS {
+            let message = format!(
+                "`engine.io_depth` {depth} on {served} devices is {} requests for an I/O thread, and an io_uring has \
+                 room for {}",
+                format_count(requests as u64),
+                format_count(MOST_REQUESTS as u64)
+            );
+            let origin = values.blame(&["engine.io_depth", "storage.ssds", "storage.devices"]);
+            let help =
+                format!("lower it to {} or less, or raise `engine.io_threads`", MOST_REQUESTS / served);
+            self.faults.push(Fault::new(message).maybe_at(origin).help(help));
+        }
+    }
+
+    fn grid(&mut self, values: &Values<'_>) -> Result<GridSpec, Invalid> {
+        let encoding = values.choice("grid.encoding", &EncodingSpec::ALL, EncodingSpec::name)?;
+        let source_window = values.auto("grid.source_window")?;
+        match (encoding, source_window) {
+            (EncodingSpec::Compact, Auto::Value(window)) if window > WINDOW => {
+                let most = format_count(WINDOW);
+                let message = format!(
+                    "`grid.source_window` is {}, but with `grid.encoding` \"compact\" it is at most {most}",
+                    format_count(window)
+                );
+                let origin = values.blame(&["grid.source_window", "grid.encoding"]);
+                let help = format!("lower it to {most} or less, or leave it \"auto\"");
+                self.faults.push(Fault::new(message).maybe_at(origin).help(help));
+            }
+            _ => {}
+        }
+        Ok(GridSpec {
+            encoding,
+            columns: values.auto_u32("grid.columns")?,
+            source_window,
+            order: values.choice("grid.order", &VertexOrderSpec::ALL, VertexOrderSpec::name)?,
+            interleave: values.auto_u32("grid.interleave")?,
+        })
+    }
+
     fn check_buffer(&mut self, values: &Values<'_>) {
         let (Ok(buffer), Ok(memory)) = (values.count("engine.buffer"), values.count("engine.memory")) else {
             return;
@@ -247,28 +392,12 @@ fn pagerank(values: &Values<'_>) -> Result<PagerankSpec, Invalid> {
     })
 }
 
-fn grid(values: &Values<'_>) -> Result<GridSpec, Invalid> {
-    Ok(GridSpec {
-        encoding: values.choice("grid.encoding", &EncodingSpec::ALL, EncodingSpec::name)?,
-        columns: values.auto_u32("grid.columns")?,
-        source_window: values.auto("grid.source_window")?,
-        order: values.choice("grid.order", &VertexOrderSpec::ALL, VertexOrderSpec::name)?,
-        interleave: values.auto_u32("grid.interleave")?,
-    })
-}
-
 fn measure(values: &Values<'_>) -> Result<MeasureSpec, Invalid> {
-    let timeout = match values.setting("measure.timeout")?.value {
-        Typed::Off => None,
-        // Rounded up: never shorter than asked for. A duration as it is parsed has 2^64 nanoseconds at most.
-        Typed::Time(time) => Some(time.as_nanos().div_ceil(1_000_000) as u64),
-        _ => return Err(Invalid),
-    };
     Ok(MeasureSpec {
         repeat: values.small("measure.repeat")?,
         warmup: values.small("measure.warmup")?,
         order: values.choice("measure.order", &OrderSpec::ALL, OrderSpec::name)?,
-        timeout_ms: timeout,
+        timeout_ms: values.milliseconds_or_off("measure.timeout")?,
         verify: values.choice("measure.verify", &VerifySpec::ALL, VerifySpec::name)?,
     })
 }
@@ -306,6 +435,15 @@ impl<'a> Values<'a> {
         }
     }
 
+    fn milliseconds_or_off(&self, path: &str) -> Result<Option<u64>, Invalid> {
+        match self.setting(path)?.value {
+            Typed::Off => Ok(None),
+            // Rounded up: never shorter than asked for. A duration as it is parsed has 2^64 nanoseconds at most.
+            Typed::Time(time) => Ok(Some(time.as_nanos().div_ceil(1_000_000) as u64)),
+            _ => Err(Invalid),
+        }
+    }
+
     fn auto(&self, path: &str) -> Result<Auto<u64>, Invalid> {
         match self.setting(path)?.value {
             Typed::Auto => Ok(Auto::Auto),
@@ -313,7 +451,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn auto_u32(&self, path: &str) -> Result<Auto<u32>, Invalid> {
+    pub(crate) fn auto_u32(&self, path: &str) -> Result<Auto<u32>, Invalid> {
         match self.setting(path)?.value {
             Typed::Auto => Ok(Auto::Auto),
             _ => self.small(path).map(Auto::Value),

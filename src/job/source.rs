@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fault::Fault;
+use crate::io_advice::advice;
+use crate::regular_file::{self, irregular};
 
 /// A job file is a page of text: what is larger is some other file, given by mistake.
 const LARGEST_FILE: u64 = 16 << 20;
@@ -43,11 +45,15 @@ impl Source {
         let fault = |message: String, help: &str| {
             Fault::new(message).at_source(&Self::new(SourceKind::Text, name.clone(), "")).help(help)
         };
-        let cannot =
-            |error: std::io::Error| fault(format!("cannot read the file: {error}"), "check the path");
+        let cannot = |error: std::io::Error| {
+            let missing = error.kind() == std::io::ErrorKind::NotFound;
+            let help = if missing { "check the path".to_owned() } else { advice(&error, "check the path") };
+            fault(format!("cannot read the file: {error}"), help.trim_start_matches("; "))
+        };
         let meta = std::fs::metadata(path).map_err(cannot)?;
-        if !meta.is_file() {
-            return Err(fault("this is not a regular file".into(), "give the path of a TOML file"));
+        if let Some(found) = irregular(&meta) {
+            let help = "give the path of a TOML file; a text from elsewhere is saved to one first";
+            return Err(fault(format!("this is {found} and not a regular file"), help));
         }
         if meta.len() > LARGEST_FILE {
             let size = crate::units::format_bytes(meta.len());
@@ -56,7 +62,7 @@ impl Source {
                 "give the path of a TOML file",
             ));
         }
-        let bytes = std::fs::read(path).map_err(cannot)?;
+        let bytes = regular_file::read(path, LARGEST_FILE).map_err(cannot)?;
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Self::new(SourceKind::Text, name, text)),
             Err(error) => {

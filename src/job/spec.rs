@@ -2,9 +2,12 @@
 //! guess. What the user wrote as `auto` stays [`Auto::Auto`] here, because the run's identity must not depend
 //! on the machine; the engine resolves it when it knows the grid and the cores.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use super::external::{Placeholder, placeholders};
 
 /// Gives an option's values the names that job files, reports and messages write, in one place for all of them.
 macro_rules! names {
@@ -115,7 +118,7 @@ pub enum SourceSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KroneckerSpec {
-    /// 2^scale vertices, 1..=40.
+    /// 2^scale vertices, 1..=32.
     pub scale: u32,
     /// Edges per vertex.
     pub edge_factor: u64,
@@ -146,6 +149,18 @@ names!(FormatSpec:
     GridgraphWeighted = "gridgraph-weighted",
 );
 
+/// Formats in which other programs are given a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExportFormatSpec {
+    /// GridGraph's binary edge list, with an f32 weight where the data set has weights.
+    Gridgraph,
+    /// GAPBS's serialized graph: `.sg`, or `.wsg` with weights.
+    Gapbs,
+}
+
+names!(ExportFormatSpec: Gridgraph = "gridgraph", Gapbs = "gapbs");
+
 /// `weights = "auto" | "none"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -174,12 +189,15 @@ pub enum AlgorithmSpec {
     Sssp(SsspSpec),
     /// Weakly connected components.
     Wcc,
+    /// A command of another program; the engine has no part in it.
+    External(ExternalSpec),
 }
 
 impl AlgorithmSpec {
-    /// Its name in job files and reports.
-    pub fn name(&self) -> &'static str {
+    /// Its name in job files and reports; of an external what it says that it computes.
+    pub fn name(&self) -> &str {
         match self {
+            Self::External(external) => external.algorithm.as_deref().unwrap_or("external"),
             Self::Scan(_) => "scan",
             Self::Pagerank(_) => "pagerank",
             Self::Spmv(_) => "spmv",
@@ -192,12 +210,79 @@ impl AlgorithmSpec {
     /// Passes over the edges, at most; `None` where the graph decides.
     pub fn iterations(&self) -> Option<u64> {
         match self {
-            Self::Scan(spec) => Some(spec.iterations),
+            // One that ends by the clock makes an unknown number.
+            Self::Scan(spec) => spec.enough.is_none().then_some(spec.iterations),
             Self::Pagerank(spec) => Some(spec.iterations),
             Self::Spmv(spec) => Some(spec.iterations),
             Self::Bfs(_) | Self::Sssp(_) => None,
             Self::Wcc => Some(1),
+            Self::External(external) => external.iterations,
         }
+    }
+
+    /// The external that it is.
+    pub fn external(&self) -> Option<&ExternalSpec> {
+        match self {
+            Self::External(external) => Some(external),
+            _ => None,
+        }
+    }
+}
+
+/// `[external.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExternalSpec {
+    /// Its name, which stands for that of a variant.
+    pub name: String,
+    /// What it computes, as the job says.
+    pub algorithm: Option<String>,
+    /// Where its commands run, and where a program that is a relative path starts: the job's project.
+    pub directory: PathBuf,
+    /// Program and arguments, with their placeholders.
+    pub command: Vec<String>,
+    /// The same of what fills the prepared folder; empty where there is none.
+    pub prepare: Vec<String>,
+    /// Format of the exported data set.
+    pub format: ExportFormatSpec,
+    /// What finds the seconds in the output; otherwise the wall time counts.
+    pub time_regex: Option<String>,
+    /// Iterations that the command does.
+    pub iterations: Option<u64>,
+    /// `engine.compute_threads`, where a word uses it.
+    pub threads: Option<Auto<u32>>,
+    /// `engine.memory`, where a word uses it.
+    pub memory: Option<u64>,
+    /// `storage.ssds`, where a word uses it.
+    pub ssds: Option<u32>,
+}
+
+impl ExternalSpec {
+    /// Nothing but its name and place.
+    pub(crate) fn new(name: &str, directory: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            algorithm: None,
+            directory: directory.to_owned(),
+            command: Vec::new(),
+            prepare: Vec::new(),
+            format: ExportFormatSpec::Gridgraph,
+            time_regex: None,
+            iterations: None,
+            threads: None,
+            memory: None,
+            ssds: None,
+        }
+    }
+
+    /// The placeholders of its words.
+    pub fn placeholders(&self) -> Vec<Placeholder> {
+        placeholders(self.command.iter().chain(&self.prepare))
+    }
+
+    /// Whether it needs the data set in another format.
+    pub fn needs_export(&self) -> bool {
+        self.placeholders().into_iter().any(Placeholder::needs_export)
     }
 }
 
@@ -205,8 +290,11 @@ impl AlgorithmSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScanSpec {
-    /// Passes over the edges.
+    /// Passes over the edges, at most.
     pub iterations: u64,
+    /// Time after which no further pass begins: of the scans that show what devices sustain, never of a job.
+    #[serde(skip)]
+    pub enough: Option<Duration>,
 }
 
 /// `[algorithm.pagerank]`.

@@ -60,7 +60,7 @@ fn the_quickstart_job_is_valid_without_any_other_file() {
     assert_eq!((runs[0].engine.model, runs[0].engine.io), (ModelSpec::Sync, IoSpec::Psync));
     assert_eq!((runs[2].engine.model, runs[2].engine.io), (ModelSpec::Ioc, IoSpec::Libaio));
     assert_eq!((runs[0].measure.repeat, runs[0].measure.warmup), (2, 0));
-    assert_eq!(runs[0].dataset.name, "kron-20w-ef24");
+    assert_eq!(runs[0].dataset.name, "kron-20w-ef32");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn the_table_of_options_and_the_types_behind_it_offer_the_same_names() {
 fn every_entry_of_the_registry_of_this_project_is_valid_and_named_by_its_rule() {
     let registry = super::registry::Registry::open(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
     let names: Vec<&str> = registry.names().collect();
-    assert_eq!(names, ["kron-16", "kron-20", "kron-21w", "kron-22", "kron-24"]);
+    assert_eq!(names, ["kron-16", "kron-20", "kron-21w", "kron-22", "kron-24", "kron-26"]);
     for name in names {
         let spec = registry.get(name).unwrap().unwrap_or_else(|faults| panic!("{faults}"));
         let SourceSpec::Kronecker(kronecker) = spec.source else { panic!("{name} is generated") };
@@ -366,9 +366,10 @@ fn every_offered_name_of_every_option_makes_a_run() {
     for option in super::options::OPTIONS {
         let Kind::Choice { names, .. } = option.kind else { continue };
         for name in names {
-            let job = "dataset = { path = \"x\" }\n[algorithm.pagerank]\n";
+            let job =
+                "dataset = { path = \"x\" }\n[algorithm.pagerank]\n[external.NAME]\ncommand = [\"x\"]\n";
             let set = format!("{}={name}", option.path);
-            assert_eq!(runs(job, &[&set]).len(), 1, "{set}");
+            assert_eq!(runs(job, &[&set]).len(), 2, "{set}");
         }
     }
 }

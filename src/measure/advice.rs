@@ -9,15 +9,18 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::disk;
-use crate::atomic_file;
 use crate::job::limits;
 use crate::job::spec::{Auto, IoSpec};
 use crate::report::ReportError;
+use crate::{atomic_file, regular_file};
 
 /// The file's name in the data directory.
 pub const FILE: &str = "probe.json";
 
 const VERSION: u32 = 1;
+
+/// Bytes that it has at most: thousands of sets of devices.
+const MOST: u64 = 16 << 20;
 
 /// How to ask a set of devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +117,7 @@ fn contains(all: &[String], some: &[String]) -> bool {
 }
 
 fn load(data: &Path) -> Stored {
-    let text = std::fs::read(data.join(FILE)).ok();
+    let text = regular_file::read(&data.join(FILE), MOST).ok();
     let stored = text.and_then(|text| serde_json::from_slice::<Stored>(&text).ok());
     let block = |block| limits::auto("engine.block_size", Auto::Value(block)).is_ok();
     let depth = |depth| limits::auto("engine.io_depth", Auto::Value(depth)).is_ok();

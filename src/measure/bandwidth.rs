@@ -21,7 +21,7 @@ pub use scratch::Scratch;
 pub use survey::{Effort, EngineSurvey, Survey, survey};
 
 use super::clock::thread_cpu;
-use crate::engine::{depth_per_thread, serves};
+use crate::engine::plan::{depth_per_thread, serves};
 use crate::interrupt::Interrupt;
 use crate::io::{Completion, IoEngine, ReadRequest, open_engine};
 use crate::job::spec::IoSpec;

@@ -2,12 +2,15 @@
 //! what resuming needs (which repetition, which attempt), so that a damaged file still occupies its number and is
 //! never written over.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::cell::Phase;
 use super::{ReportError, Row};
 use crate::atomic_file::AtomicFile;
+use crate::regular_file;
+
+/// End of the name of an attempt's output.
+const OUTPUT: &str = ".output.txt";
 
 /// Which attempt at which repetition of which run. The order is a run's own: warm-ups, then measured repetitions,
 /// each by number and attempt.
@@ -54,6 +57,12 @@ impl AttemptId {
     }
 }
 
+/// Whether a name is that of a command's output, `r0123456789ab-m001-a1.output.txt`.
+pub(super) fn is_output_name(name: &str) -> bool {
+    let attempt = name.strip_suffix(OUTPUT);
+    attempt.is_some_and(|attempt| AttemptId::from_file_name(&format!("{attempt}.csv")).is_some())
+}
+
 /// The run of a values file's name, `r0123456789ab.values.csv`.
 pub(super) fn is_values_name(name: &str) -> bool {
     name.strip_suffix(".values.csv").is_some_and(valid_run_id)
@@ -94,6 +103,13 @@ pub fn values_path(out: &Path, report: &Path, run_id: &str) -> Result<PathBuf, R
     Ok(places(out, report)?.1.join(name))
 }
 
+/// Where the output of an external's attempt lies.
+pub fn output_path(out: &Path, report: &Path, id: &AttemptId) -> Result<PathBuf, ReportError> {
+    let path = attempt_path(out, report, id)?;
+    let name = id.file_name();
+    Ok(path.with_file_name(name.trim_end_matches(".csv").to_owned() + OUTPUT))
+}
+
 /// Writes an attempt's file, whole or not at all; an attempt that exists is an error, not replaced. For the process
 /// that ran the repetition; the owner of the table then calls [`super::JobReport::write`].
 pub fn write_attempt(out: &Path, report: &Path, row: &Row) -> Result<(), ReportError> {
@@ -103,6 +119,9 @@ pub fn write_attempt(out: &Path, report: &Path, row: &Row) -> Result<(), ReportE
     file.write(row.line().as_bytes())?;
     Ok(file.commit_new()?)
 }
+
+/// Bytes that an attempt's file has at most: a row, whose longest cell is an error's text.
+const MOST_ATTEMPT: u64 = 16 << 20;
 
 /// An attempt as it lies on disk.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,7 +134,7 @@ pub(super) struct Stored {
 
 /// Reads the file of attempt `id`; the error says what is wrong with it.
 pub(super) fn read_attempt(path: &Path, id: &AttemptId) -> Result<Stored, String> {
-    let text = fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let text = regular_file::read(path, MOST_ATTEMPT).map_err(|error| format!("cannot be read: {error}"))?;
     let text = String::from_utf8(text).map_err(|_| "is not UTF-8".to_owned())?;
     if text.is_empty() {
         return Err("is empty".to_owned());
@@ -151,6 +170,15 @@ mod tests {
         assert_eq!(id.file_name(), "r0123456789ab-m001-a1.csv");
         let id = AttemptId::new("r0123456789ab", Phase::Warmup, 1234, 12);
         assert_eq!(id.file_name(), "r0123456789ab-w1234-a12.csv");
+    }
+
+    #[test]
+    fn the_output_of_an_attempt_is_beside_it_and_is_no_attempt() {
+        let id = AttemptId::new("r1", Phase::Measured, 2, 3);
+        let path = output_path(Path::new("out"), Path::new("a"), &id).expect("path");
+        assert_eq!(path, Path::new("out/a/r1-m002-a3.output.txt"));
+        assert!(is_output_name("r1-m002-a3.output.txt") && !is_output_name("r1.output.txt"));
+        assert_eq!(AttemptId::from_file_name("r1-m002-a3.output.txt"), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::attempts::{self, AttemptId, Stored};
 use super::cell::{Phase, Status};
 use super::{OLD_ATTEMPTS, ReportError, Row};
-use crate::atomic_file;
+use crate::{atomic_file, regular_file};
 
 /// How long to wait for another process that rebuilds the same table: rebuilding takes milliseconds, so one that
 /// takes longer hangs, and the table is then written without it.
@@ -23,6 +23,9 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// In a report's folder while its attempts move to the folder that it names.
 const MOVING: &str = ".moving";
+
+/// Bytes that it has at most: those of a path.
+const MOST_PATH: u64 = 64 << 10;
 
 /// The attempts of a job and the table made of them.
 #[derive(Debug)]
@@ -79,8 +82,10 @@ impl JobReport {
         let earlier = movable(&this.folder)?;
         // What was wrong with attempts that now leave is nobody's concern any more.
         this.notes.clear();
-        if !earlier.is_empty() || has_rows(&this.table)? {
-            let old = this.move_to_old(&earlier)?;
+        let table = read_table(&this.table)?;
+        // A table that holds no more than this version's header is not worth keeping.
+        if !earlier.is_empty() || table.as_ref().is_some_and(|text| text != Row::header().as_bytes()) {
+            let old = this.move_to_old(&earlier, table)?;
             this.notes.push(format!("earlier attempts of this job are kept in {}", old.display()));
         }
         this.write()?;
@@ -179,18 +184,14 @@ impl JobReport {
         &self.table
     }
 
-    fn move_to_old(&self, earlier: &[String]) -> Result<PathBuf, ReportError> {
+    fn move_to_old(&self, earlier: &[String], table: Option<Vec<u8>>) -> Result<PathBuf, ReportError> {
         let old = new_folder(&self.folder.join(OLD_ATTEMPTS))?;
         let moving = self.folder.join(MOVING);
         atomic_file::replace(&moving, old.as_os_str().as_encoded_bytes())?;
         // A copy, because the table must not be missing for an instant; `write` then empties it.
-        match fs::read(&self.table) {
-            Ok(text) => {
-                let copy = self.table.file_name().map(|name| old.join(name)).unwrap_or_default();
-                atomic_file::replace(&copy, &text)?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(ReportError::io("read", &self.table)(error)),
+        if let Some(text) = table {
+            let copy = self.table.file_name().map(|name| old.join(name)).unwrap_or_default();
+            atomic_file::replace(&copy, &text)?;
         }
         self.move_all(earlier, &old)?;
         fs::remove_file(&moving).map_err(ReportError::io("remove", &moving))?;
@@ -200,7 +201,7 @@ impl JobReport {
     /// Ends a move that was cut short: nothing was added since, because a move is the first thing that a fresh start does.
     fn end_move(&self) -> Result<(), ReportError> {
         let moving = self.folder.join(MOVING);
-        let old = match fs::read(&moving) {
+        let old = match regular_file::read(&moving, MOST_PATH) {
             Ok(old) => PathBuf::from(OsStr::from_bytes(&old)),
             Err(error) if is_absent(&error) => return Ok(()),
             Err(error) => return Err(ReportError::io("read", &moving)(error)),
@@ -227,9 +228,13 @@ pub fn rebuild(out: &Path, report: &Path, order: &[String]) -> Result<Vec<String
     Ok(report.take_notes())
 }
 
-/// What a fresh start moves away: attempts and values.
+/// What a fresh start moves away: attempts, values and outputs.
 fn movable(folder: &Path) -> Result<Vec<String>, ReportError> {
-    let ours = |name: &String| AttemptId::from_file_name(name).is_some() || attempts::is_values_name(name);
+    let ours = |name: &String| {
+        AttemptId::from_file_name(name).is_some()
+            || attempts::is_values_name(name)
+            || attempts::is_output_name(name)
+    };
     Ok(names(folder)?.into_iter().filter(ours).collect())
 }
 
@@ -248,11 +253,13 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Whether a table holds more than this version's header: then it is worth keeping.
-fn has_rows(table: &Path) -> Result<bool, ReportError> {
-    match fs::read(table) {
-        Err(error) if is_absent(&error) => Ok(false),
-        text => Ok(text.map_err(ReportError::io("read", table))? != Row::header().as_bytes()),
+/// A table's content; none where there is none.
+fn read_table(table: &Path) -> Result<Option<Vec<u8>>, ReportError> {
+    // Whole: it is ours, and as long as its rows.
+    match regular_file::read(table, u64::MAX) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(ReportError::io("read", table)(error)),
     }
 }
 

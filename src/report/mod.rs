@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::atomic_file::FileError;
+use crate::io_advice::advice;
 
 mod attempts;
 mod cell;
@@ -18,7 +19,7 @@ pub mod stats;
 pub mod table;
 mod values;
 
-pub use attempts::{AttemptId, attempt_path, values_path, write_attempt};
+pub use attempts::{AttemptId, attempt_path, output_path, values_path, write_attempt};
 pub use cell::{Cell, Digest, Phase, Seconds, Status};
 pub use job::{JobReport, rebuild};
 pub use row::{Column, Row, RowError, SCHEMA_VERSION};
@@ -31,7 +32,7 @@ pub(crate) const OLD_ATTEMPTS: &str = "old";
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The operating system refused.
-    #[error("cannot {action} {}: {source}; check the disk and the permissions, or choose another place", path.display())]
+    #[error("cannot {action} {}: {source}{}", path.display(), advice(source, "choose another place"))]
     Io {
         /// What was tried: `create the directory`, `write`, ...
         action: &'static str,
@@ -53,8 +54,16 @@ pub enum ReportError {
     )]
     RunId(String),
     /// A device, a pipe or a folder where the report wants a file.
-    #[error("{} is not a regular file and will not be replaced; choose another place", .0.display())]
-    Special(PathBuf),
+    #[error(
+        "{} is {found} and not a regular file, and will not be replaced; take it away, or choose another place",
+        path.display()
+    )]
+    Special {
+        /// Where.
+        path: PathBuf,
+        /// What is there.
+        found: &'static str,
+    },
     /// An attempt is written once.
     #[error("the attempt {} exists already; continue with the next attempt number", .0.display())]
     Exists(PathBuf),
@@ -64,7 +73,7 @@ impl From<FileError> for ReportError {
     fn from(error: FileError) -> Self {
         match error {
             FileError::Io { action, path, source } => Self::Io { action, path, source },
-            FileError::Special(path) => Self::Special(path),
+            FileError::Special { path, found } => Self::Special { path, found },
             FileError::Exists(path) => Self::Exists(path),
         }
     }

@@ -98,7 +98,7 @@ columns! {
         run_id: String,
         /// The job's name.
         job: String,
-        /// The variant's name; empty where the job has none.
+        /// The variant's name, or that of the external; empty where the job has no variants.
         variant: Option<String>,
         /// Number of the repetition within its phase, from 1.
         rep: u32,
@@ -126,21 +126,22 @@ columns! {
         edges: Option<u64>,
         /// Whether the edges carry weights.
         weighted: Option<bool>,
-        /// Name of the algorithm.
+        /// Name of the algorithm; of an external what the job says that it computes, otherwise `external`.
         algorithm: Option<String>,
-        /// Its parameters.
+        /// Its parameters; of an external its command, with the placeholders.
         algorithm_params: Option<String>,
-        /// Iterations done.
+        /// Iterations done; of an external as the job says.
         iterations: Option<u64>,
         /// Whether the tolerance was reached; empty where none was asked for.
         converged: Option<bool>,
         /// L1 norm of the last iteration's change.
         residual: Option<f64>,
-        /// Short answer for people: the best vertex, components found, vertices reached.
+        /// Short answer for people: the best vertex, components found, vertices reached; of an external the line of its
+        /// output that tells `runtime_s`.
         result: Option<String>,
 
         /// `ioc` (I/O threads fill blocks while compute threads work) or `sync` (each thread reads, then
-        /// computes).
+        /// computes); empty of an external.
         model: Option<String>,
         /// `libaio`, `io_uring` or `psync`.
         io: Option<String>,
@@ -178,9 +179,10 @@ columns! {
         /// Start of the attempt in UTC, as 2026-01-31T12:00:00Z.
         started_utc: Option<String>,
         /// Wall time of the iterations. No edge is read before it starts, and every repetition starts with an
-        /// empty cache.
+        /// empty cache. Of an external what its `time_regex` finds, otherwise its wall time from start to exit.
         runtime_s: Option<Seconds>,
-        /// Wall time of opening, allocating and preparing the vertices, before `runtime_s`.
+        /// Wall time of opening, allocating and preparing the vertices, before `runtime_s`; of an external what its
+        /// wall time from start to exit is beyond `runtime_s`.
         setup_s: Option<Seconds>,
         /// Wall time with at least one request outstanding.
         io_s: Option<Seconds>,
@@ -200,7 +202,8 @@ columns! {
         /// Edges handled in all iterations, per second of `runtime_s`.
         edges_per_s: Option<f64>,
 
-        /// Bytes read from the devices, those read ahead for a pass that convergence made needless included.
+        /// Bytes read from the devices, those read ahead for a pass that convergence made needless included; of an
+        /// external all that storage delivered to it, from start to exit, as the kernel counts.
         read_b: Option<u64>,
         /// Bytes of blocks taken from memory instead.
         cached_b: Option<u64>,
@@ -237,11 +240,13 @@ columns! {
         llc_miss_ratio: Option<f64>,
         /// `compute_s` less the same pass with all vertex accesses inside the L2 cache: what memory cost.
         llc_stall_s: Option<Seconds>,
-        /// CPU time of the process in user mode.
+        /// CPU time of the process in user mode; of an external that of its command and all processes that were
+        /// waited for, from start to exit.
         user_s: Option<Seconds>,
-        /// CPU time of the process in the kernel.
+        /// CPU time of the process in the kernel; of an external as `user_s`.
         system_s: Option<Seconds>,
-        /// Peak memory of the process in bytes (VmHWM).
+        /// Peak memory of the process in bytes (VmHWM); of an external that of the largest of its processes, at
+        /// least what ioc held as it started it.
         max_rss_b: Option<u64>,
 
         /// Checksum of the final values in vertex order: the same for every engine, layout and thread count.

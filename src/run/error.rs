@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::algorithm::SetupError;
 use crate::engine::EngineError;
 use crate::grid::GridError;
+use crate::job::external::UnknownPlaceholder;
 use crate::report::ReportError;
 use crate::storage::error::StorageError;
 
@@ -50,6 +51,12 @@ pub enum RunError {
     /// The result is wrong.
     #[error("{0}")]
     Verify(String),
+    /// A command of another program failed, or did not say what it was to say.
+    #[error("{0}")]
+    External(String),
+    /// It took too long.
+    #[error("{0}")]
+    TimedOut(String),
     /// A defect of ioc.
     #[error("{0}")]
     Crash(String),
@@ -66,6 +73,8 @@ impl RunError {
             Self::Io(_) => "io",
             Self::Resources(_) => "resources",
             Self::Verify(_) => "verify",
+            Self::External(_) => "external",
+            Self::TimedOut(_) => "timeout",
             Self::Crash(_) => "crash",
         }
     }
@@ -91,9 +100,10 @@ impl From<SetupError> for RunError {
     fn from(error: SetupError) -> Self {
         match error {
             SetupError::Grid(error) => error.into(),
-            SetupError::Overflow { .. } | SetupError::Vector(_) | SetupError::Root { .. } => {
-                Self::Config(error.to_string())
-            }
+            SetupError::Overflow { .. }
+            | SetupError::Vector(_)
+            | SetupError::Root { .. }
+            | SetupError::External(_) => Self::Config(error.to_string()),
             SetupError::Negative { .. } | SetupError::Label { .. } => Self::Dataset(error.to_string()),
         }
     }
@@ -104,12 +114,18 @@ impl From<GridError> for RunError {
         let text = error.to_string();
         match error {
             GridError::Interrupted => Self::Interrupted,
-            GridError::Memory { .. } => Self::Memory(text),
+            GridError::Memory { .. } | GridError::ExportMemory { .. } => Self::Memory(text),
             GridError::Threads { .. } => Self::Resources(text),
             GridError::Io { .. } | GridError::Device { .. } | GridError::Unmounted { .. } => Self::Io(text),
             GridError::Devices { .. } | GridError::Stripe { .. } => Self::Config(text),
             _ => Self::Dataset(text),
         }
+    }
+}
+
+impl From<UnknownPlaceholder> for RunError {
+    fn from(error: UnknownPlaceholder) -> Self {
+        Self::Config(error.to_string())
     }
 }
 

@@ -50,16 +50,21 @@ pub fn find(data: &Path, run: &PlannedRun) -> Result<Option<Grid>, RunError> {
 /// plans up to it wants them kept, and none of those to come needs them. Where one run of the plan was selected, its grid
 /// alone may go, and those to come are also the other runs of the plan that are not `done`.
 pub fn to_drop(plans: &[JobPlan], number: usize, done: impl Fn(&PlannedRun) -> bool) -> Vec<&PlannedRun> {
-    let name = |run: &PlannedRun| (run.spec.dataset.name.clone(), layout_key(&request(run)));
+    // An external has no grid.
+    let name = |run: &PlannedRun| {
+        (!run.is_external()).then(|| (run.spec.dataset.name.clone(), layout_key(&request(run))))
+    };
     let (begun, to_come) = plans.split_at(number + 1);
     let plan = &plans[number];
     let selected = |index: usize| plan.selected().is_none_or(|selected| selected == index);
-    let mut spared: HashSet<_> = to_come.iter().flat_map(|plan| &plan.runs).map(name).collect();
-    spared.extend(begun.iter().flat_map(|plan| &plan.runs).filter(|run| run.spec.storage.keep).map(name));
+    let mut spared: HashSet<_> = to_come.iter().flat_map(|plan| &plan.runs).filter_map(name).collect();
+    spared.extend(
+        begun.iter().flat_map(|plan| &plan.runs).filter(|run| run.spec.storage.keep).filter_map(name),
+    );
     let others = plan.runs.iter().enumerate().filter(|(index, run)| !selected(*index) && !done(run));
-    spared.extend(others.map(|(_, run)| name(run)));
-    let runs =
-        plan.runs.iter().enumerate().filter(|(index, run)| selected(*index) && !spared.contains(&name(run)));
+    spared.extend(others.filter_map(|(_, run)| name(run)));
+    let to_drop = |run: &PlannedRun| name(run).is_some_and(|name| !spared.contains(&name));
+    let runs = plan.runs.iter().enumerate().filter(|(index, run)| selected(*index) && to_drop(run));
     runs.map(|(_, run)| run).collect()
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::plan::JobPlan;
 use crate::atomic_file;
 use crate::file_lock::{FileLock, Sharing, holder};
+use crate::io_advice::advice;
 use crate::report::ReportError;
 
 /// Name of the job's lock file in its folder. That of its run number N is `.N.lock`.
@@ -30,7 +31,11 @@ pub enum LockError {
         holder: String,
     },
     /// The lock itself failed.
-    #[error("cannot lock {}: {source}; choose a folder on another file system with --out", path.display())]
+    #[error(
+        "cannot lock {}: {source}{}",
+        path.display(),
+        advice(source, "choose a folder on another file system with --out")
+    )]
     Io {
         /// The lock file.
         path: PathBuf,

@@ -2,8 +2,10 @@
 //! children, and where, is `cluster`'s matter.
 
 pub mod error;
+pub mod external;
 pub mod layout;
 pub mod lock;
+pub mod parameters;
 pub mod plan;
 pub mod repetition;
 pub(crate) mod row;

@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::atomic_file;
 use crate::job::limits::{self, OutOfRange};
 use crate::job::spec::{OrderSpec, RunSpec};
 use crate::report::{Phase, ReportError};
 use crate::units::plural;
+use crate::{atomic_file, regular_file};
 
 /// Version of the plan's format.
 const VERSION: u32 = 1;
+
+/// Bytes that a plan has at most: those of 100,000 runs are some 200 MB, and many devices have long paths.
+const MOST_PLAN: u64 = 1 << 30;
 
 /// A run with its identity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,6 +31,11 @@ pub struct PlannedRun {
 }
 
 impl PlannedRun {
+    /// Whether it is a command of another program.
+    pub fn is_external(&self) -> bool {
+        self.spec.algorithm.external().is_some()
+    }
+
     /// Its repetitions: warm-ups, then measured ones, each by number.
     pub fn repetitions(&self) -> impl Iterator<Item = (Phase, u32)> {
         let measure = &self.spec.measure;
@@ -170,9 +178,9 @@ impl JobPlan {
     /// Reads a plan. Its values are in the ranges of a job file's then; paths and names are checked where they are used.
     pub fn load(path: &Path) -> Result<Self, PlanError> {
         let io = |source| PlanError::Io { path: path.to_owned(), source };
-        let text = std::fs::read_to_string(path).map_err(io)?;
+        let text = regular_file::read(path, MOST_PLAN).map_err(io)?;
         let format = |detail: String| PlanError::Format { path: path.to_owned(), detail };
-        let mut plan: Self = serde_json::from_str(&text).map_err(|error| format(error.to_string()))?;
+        let mut plan: Self = serde_json::from_slice(&text).map_err(|error| format(error.to_string()))?;
         if plan.version != VERSION {
             return Err(format(format!("version {}, expected {VERSION}", plan.version)));
         }

@@ -8,22 +8,24 @@ use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Failure, RunError};
-use super::layout;
 use super::plan::{JobPlan, PlannedRun};
 use super::row::{blank, fill_account, fill_grid, fill_outcome, fill_plan, fill_usage};
+use super::scan::pace;
+use super::{external, layout, parameters};
 use crate::algorithm::verify::verify;
 use crate::algorithm::{self, Outcome, Verdict};
 use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
-use crate::engine::{self, Engine, Setup};
+use crate::engine::{Engine, Setup};
 use crate::grid::Grid;
+use crate::grid::manifest::Manifest;
 use crate::interrupt::Interrupt;
 use crate::io::Shaper;
-use crate::job::spec::{CacheSpec, SourceSpec, VerifySpec};
-use crate::measure::environment;
+use crate::job::spec::{AlgorithmSpec, SourceSpec, VerifySpec};
 use crate::progress::{Progress, Unit};
 use crate::report::{AttemptId, Digest, Phase, Row, Status, ValuesWriter, values_path};
 use crate::storage::device::DeviceFiles;
+use crate::units::plural;
 
 /// What a repetition has to say besides its row: for the terminal, from child to parent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -65,6 +67,8 @@ pub fn execute(
 ) -> (Row, Aftermath) {
     let mut row = blank(plan, run, id);
     let mut aftermath = Aftermath::default();
+    let external = run.is_external();
+    let attempt = if external { external::attempt } else { attempt };
     match attempt(plan, run, id, around, &mut row, &mut aftermath) {
         Ok(()) => row.status = Status::Ok,
         Err(error) => {
@@ -74,7 +78,8 @@ pub fn execute(
             row.error = Some(error.to_string());
         }
     }
-    if row.max_rss_b.is_none() {
+    // Of an external what it used is told, and not what watched it.
+    if !external && row.max_rss_b.is_none() {
         fill_usage(&mut row);
     }
     (row, aftermath)
@@ -93,7 +98,9 @@ fn attempt(
         .ok_or_else(|| RunError::Dataset("its grid is not built; run `ioc build` first".to_owned()))?;
     let _in_use = grid.hold();
     fill_grid(row, &grid);
-    let plan = resolve(job, run, &grid, around.cores)?;
+    let Manifest { order, vertices, .. } = grid.manifest;
+    let state = algorithm::state_bytes(&run.spec.algorithm, order, vertices);
+    let plan = parameters::resolve(&job.data, &run.spec, Some(state), around.cores)?;
     fill_plan(row, &plan);
     let files = open_files(&grid)?;
     row.direct_io = Some(files.direct());
@@ -105,32 +112,24 @@ fn attempt(
     }
     let (account, outcome) = measure(run, &grid, plan, files, around, started, row)?;
     fill_account(row, &account);
+    if matches!(run.spec.algorithm, AlgorithmSpec::Scan(_)) {
+        aftermath.scan_mb_per_s = pace(grid.total_bytes(), &account.passes);
+    }
     fill_outcome(row, &outcome);
     contradict(row, around)?;
     describe(&grid, &outcome, row, aftermath)?;
+    if let (Some(false), Some(residual)) = (outcome.converged, outcome.residual) {
+        let iterations = plural(outcome.iterations as usize, "iteration");
+        aftermath.notes.push(format!(
+            "the tolerance is not met after {iterations}: the residual is {residual:e}; raise the iterations"
+        ));
+    }
     aftermath.notes.extend(check(run, &grid, &outcome, id, around, row)?);
     // A warm-up is verified by nobody.
     if run.spec.output.values && id.phase == Phase::Measured {
         write_values(job, run, &grid, &outcome)?;
     }
     Ok(())
-}
-
-/// The engine's parameters on this machine, refused where the budget is too small for them.
-fn resolve(job: &JobPlan, run: &PlannedRun, grid: &Grid, cores: u32) -> Result<Plan, RunError> {
-    let spec = &run.spec;
-    let interleave = spec.grid.interleave.value();
-    let advice = layout::advice(&job.data, spec);
-    let plan = Plan::resolve(&spec.engine, interleave, grid.manifest.ssds, cores, advice.as_ref())?;
-    let manifest = &grid.manifest;
-    let state = algorithm::state_bytes(&spec.algorithm, manifest.order, manifest.vertices);
-    plan.check_memory(state, spec.engine.memory)?;
-    let machine = environment::memory_total().unwrap_or(u64::MAX);
-    plan.check_machine(state, machine)?;
-    Ok(match spec.engine.cache {
-        CacheSpec::Auto => plan.with_pins(state, spec.engine.memory.min(machine)),
-        CacheSpec::Off => plan,
-    })
 }
 
 /// Opens the devices' files and forgets what the page cache holds of them, so that every repetition starts cold.
@@ -174,7 +173,7 @@ fn measure(
     };
     let engine = Engine::prepare(setup)?;
     row.setup_s = Some(started.elapsed().into());
-    let requests = engine::requests(grid, &plan);
+    let requests = plan.requests(grid);
     let passes = run.spec.algorithm.iterations();
     let bytes = passes.map(|passes| plan.read_bytes(grid.total_bytes(), requests, passes));
     around.progress.begin(around.stage, bytes, Unit::Bytes);
@@ -275,7 +274,8 @@ fn check(
 fn write_values(job: &JobPlan, run: &PlannedRun, grid: &Grid, outcome: &Outcome) -> Result<(), RunError> {
     let Some(values) = &outcome.values else { return Ok(()) };
     let path = values_path(&job.out, &job.report, &run.run_id)?;
-    if path.exists() {
+    // What is no file is not there, and in the way: the writer says so.
+    if path.is_file() {
         return Ok(());
     }
     let mut writer = ValuesWriter::create(&path)?;

@@ -9,7 +9,8 @@ use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
 use crate::grid::Grid;
 use crate::grid::manifest::Order;
-use crate::job::spec::{AlgorithmSpec, Auto, BfsSpec, ModelSpec, SsspSpec};
+use crate::job::external;
+use crate::job::spec::{AlgorithmSpec, Auto, BfsSpec, ExternalSpec, ModelSpec, RunSpec, SsspSpec};
 use crate::measure::environment::Environment;
 use crate::measure::{clock, disk};
 use crate::report::{AttemptId, Digest, Row, Seconds};
@@ -22,32 +23,51 @@ pub(crate) fn blank(plan: &JobPlan, run: &PlannedRun, id: &AttemptId) -> Row {
     row.dataset = Some(spec.dataset.name.clone());
     row.algorithm = Some(spec.algorithm.name().to_owned());
     row.algorithm_params = some_text(&parameters(&spec.algorithm));
+    row.started_utc = Some(now_utc());
+    fill_machine(&mut row, plan, run);
+    match &spec.algorithm {
+        AlgorithmSpec::External(external) => fill_used(&mut row, external),
+        _ => fill_settings(&mut row, spec),
+    }
+    row
+}
+
+/// What a run of ours was asked for.
+fn fill_settings(row: &mut Row, spec: &RunSpec) {
     row.model = Some(spec.engine.model.name().to_owned());
     row.io = Some(spec.engine.io.name().to_owned());
     row.kernel = Some(spec.engine.kernel.name().to_owned());
     row.encoding = Some(spec.grid.encoding.name().to_owned());
-    row.order = Some(Order::from(spec.grid.order).name().to_owned());
+    row.order = Order::asked(&spec.grid).map(|order| order.name().to_owned());
     row.cache = Some(spec.engine.cache.name().to_owned());
     row.ssds = Some(spec.storage.ssds);
     row.stripe_b = Some(spec.storage.stripe);
     row.emulated_mb_per_s = spec.storage.emulate.map(|rate| rate as f64 / 1e6);
     row.memory_b = Some(spec.engine.memory);
-    row.started_utc = Some(now_utc());
-    fill_machine(&mut row, plan, run);
-    row
+}
+
+/// What an external was told in its words; what else it does is its own matter.
+fn fill_used(row: &mut Row, external: &ExternalSpec) {
+    row.memory_b = external.memory;
+    let cores = row.cores.map_or(1, |cores| cores as u32);
+    row.compute_threads = external.threads.map(|threads| threads.or_else(|| cores));
+    row.ssds = external.ssds;
 }
 
 fn fill_machine(row: &mut Row, plan: &JobPlan, run: &PlannedRun) {
     let machine = Environment::current();
-    let folders = layout::folders(&plan.data, &run.spec);
     row.machine = Some(machine.machine);
     row.cpu_model = machine.cpu_model;
     row.cores = machine.cores.map(|cores| cores as u64);
     row.llc_b = machine.llc_b;
     row.memory_total_b = machine.memory_total_b;
     row.kernel_release = some_text(&machine.kernel_release);
-    row.filesystem = disk::of_all(&folders, disk::filesystem);
-    row.disk_model = disk::of_all(&folders, disk::disk_model);
+    // Where an external has its files is its own matter.
+    if run.spec.algorithm.external().is_none() {
+        let folders = layout::folders(&plan.data, &run.spec);
+        row.filesystem = disk::of_all(&folders, disk::filesystem);
+        row.disk_model = disk::of_all(&folders, disk::disk_model);
+    }
     row.ioc_version = Some(machine.ioc_version.to_owned());
     row.git_rev = machine.git_rev.map(ToOwned::to_owned);
     row.slurm_job = machine.slurm_job;
@@ -62,6 +82,7 @@ pub(crate) fn fill_grid(row: &mut Row, grid: &Grid) {
     row.vertex_rule = Some(manifest.vertex_rule.clone());
     row.edges = Some(manifest.edges);
     row.weighted = Some(manifest.weights.bytes() > 0);
+    row.order = Some(manifest.order.name().to_owned());
     row.columns = Some(manifest.columns.len() as u64);
     row.bytes_per_edge = (manifest.edges > 0).then(|| grid.total_bytes() as f64 / manifest.edges as f64);
 }
@@ -145,6 +166,7 @@ fn now_utc() -> String {
 fn parameters(algorithm: &AlgorithmSpec) -> String {
     let mut text = algorithm.iterations().map_or_else(String::new, |count| format!("iterations={count}"));
     match algorithm {
+        AlgorithmSpec::External(external) => return external::shown(&external.command),
         AlgorithmSpec::Scan(_) => {}
         AlgorithmSpec::Wcc => text.clear(),
         AlgorithmSpec::Bfs(BfsSpec { root }) | AlgorithmSpec::Sssp(SsspSpec { root }) => match root {

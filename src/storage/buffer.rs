@@ -4,6 +4,7 @@
 //! 32 KiB, which a budget full of small blocks does not have), and writes the zeros itself.
 
 use std::alloc::{Layout, handle_alloc_error};
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +43,17 @@ impl AlignedBuffer {
             Some(start) => Self { start, len, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) },
             None => handle_alloc_error(Layout::array::<u8>(len).unwrap_or(Layout::new::<u8>())),
         }
+    }
+
+    /// A [buffer](Self::new) on huge pages, where the kernel has them to give, for data that is visited at random. Pages
+    /// cost their whole memory as soon as one byte is written, and none reaches beyond the buffer.
+    pub fn on_huge_pages(len: usize) -> Self {
+        let buffer = Self::new(len);
+        // SAFETY: the memory is the buffer's own, and anything may be in it.
+        super::huge::advise(unsafe {
+            std::slice::from_raw_parts_mut(buffer.start.as_ptr().cast::<MaybeUninit<u8>>(), len)
+        });
+        buffer
     }
 
     /// A number that no other buffer of this process has or will have; an address is used again.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::io_advice::out_of_files;
+
 /// Why the device files of a grid cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
@@ -37,7 +39,11 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// The file cannot be opened, for another reason.
-    #[error("{} cannot be opened: {cause}; check the device with `dmesg` and `df`", .path.display())]
+    #[error(
+        "{} cannot be opened: {cause}{}",
+        .path.display(),
+        out_of_files(.cause).unwrap_or("; check the device with `dmesg` and `df`")
+    )]
     Open {
         /// The file.
         path: PathBuf,

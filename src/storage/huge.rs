@@ -31,7 +31,7 @@ pub fn with_capacity<T>(len: usize) -> Vec<T> {
 }
 
 /// Asks for huge pages where whole ones fit, so that no page reaches beyond the array and costs more memory.
-fn advise<T>(memory: &mut [MaybeUninit<T>]) {
+pub(super) fn advise<T>(memory: &mut [MaybeUninit<T>]) {
     let range = memory.as_mut_ptr_range();
     let (start, end) = (range.start.cast::<u8>(), range.end.addr());
     let skip = start.addr().next_multiple_of(HUGE) - start.addr();

@@ -167,5 +167,5 @@ fn a_pipe_is_refused_and_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
-    assert!(matches!(open(&file_spec(&path)), Err(DatasetError::NotAFile { found: "a pipe", .. })));
+    assert!(matches!(open(&file_spec(&path)), Err(DatasetError::NotAFile { found: "a named pipe", .. })));
 }

@@ -498,6 +498,15 @@ impl<'a> Cells<'a> {
         Ok(Self { payload, weights, vertices })
     }
 
+    /// The cells in a payload that was checked before.
+    ///
+    /// # Safety
+    /// [`Cells::check`] passed this very payload for the same weights and vertices, and it has not changed since: the
+    /// loops index by its sources.
+    pub(super) unsafe fn checked_before(payload: &'a [u8], weights: WeightKind, vertices: u64) -> Self {
+        Self { payload, weights, vertices }
+    }
+
     /// Cell after cell.
     pub fn iter(&self) -> impl Iterator<Item = Cell<'a>> + use<'a> {
         let (mut rest, weights) = (self.payload, self.weights);

@@ -42,6 +42,7 @@ impl<R: Record> Cutter<R> {
 
     /// Calls `emit(section, piece)` for the pieces of a row: edges of one window to one destination, by ascending
     /// source.
+    #[inline]
     pub(super) fn cut<E>(
         &mut self,
         row: &[R],
@@ -50,6 +51,14 @@ impl<R: Record> Cutter<R> {
         if row.len() == 1 {
             return emit(NARROW - 1, row);
         }
+        self.cut_several(row, emit)
+    }
+
+    fn cut_several<E>(
+        &mut self,
+        row: &[R],
+        mut emit: impl FnMut(usize, &[R]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let Self { without_runs, sparse } = self;
         let row = if row.len() < LEAST_RUN || !has_run(row) {
             row
@@ -68,15 +77,19 @@ impl<R: Record> Cutter<R> {
         };
         sparse.clear();
         for close in row.chunk_by(|a, b| b.source() - a.source() <= u8::MAX.into()) {
-            let rest = cut_by_length(close, NARROW, 2, &mut emit)?;
-            sparse.extend_from_slice(rest);
+            // At most one is left; to push it is cheaper than to copy a slice.
+            let rest = if close.len() > 1 { cut_by_length(close, NARROW, 2, &mut emit)? } else { close };
+            sparse.extend(rest.first().copied());
         }
         cut_by_length(sparse, WIDE, 1, &mut emit).map(|_| ())
     }
 }
 
 fn has_run<R: Record>(row: &[R]) -> bool {
-    row.windows(LEAST_RUN).any(|edges| edges.windows(2).all(|pair| pair[1].source() == pair[0].source() + 1))
+    // Ends of a run differ by its length; so do others, but seldom.
+    let apart = |edges: &[R]| edges[LEAST_RUN - 1].source() - edges[0].source() == LEAST_RUN as u32 - 1;
+    let run = |edges: &[R]| edges.windows(2).all(|pair| pair[1].source() == pair[0].source() + 1);
+    row.windows(LEAST_RUN).any(|edges| apart(edges) && run(edges))
 }
 
 /// Cuts edges into the longest pieces down to `least`; returns what is left.
@@ -102,10 +115,14 @@ pub(super) struct CellWriter {
     first_destination: u32,
     edges: u32,
     sections: [Section; SHAPES.len()],
-    /// Sections with pieces, and bytes of all behind the cell's head.
-    used: usize,
-    body: usize,
+    /// Bytes that the cell may grow by, at least; so that its exact size is computed only as the room gets scarce.
+    slack: usize,
+    parts: Parts,
 }
+
+/// Bytes that a step, with its escape, adds at most to those of a section; a section's head, with its padding, the same.
+const MOST_STEP: usize = 6;
+const MOST_HEAD: usize = 8;
 
 /// Its pieces of one shape.
 #[derive(Debug, Default)]
@@ -115,27 +132,47 @@ struct Section {
     weights: Vec<f64>,
     steps: Vec<u32>,
     last: u32,
-    /// Escapes that narrow and wide steps need; `None` where escapes cannot make up for narrow steps.
-    narrow_escapes: Option<usize>,
-    wide_escapes: usize,
+    escapes: Escapes,
+}
+
+/// Escapes that a section's steps need, where they are narrow and where they are wide.
+#[derive(Debug, Clone, Copy, Default)]
+struct Escapes {
+    narrow: usize,
+    wide: usize,
+}
+
+/// More escapes than a chunk holds, for a step that escapes cannot make up for where it is narrow.
+const IMPOSSIBLE: usize = 1 << 32;
+
+impl Escapes {
+    #[inline]
+    fn with(self, step: u32) -> Self {
+        let narrow = usize::from(step > u8::MAX.into()) + if is_huge(step) { IMPOSSIBLE } else { 0 };
+        Self { narrow: self.narrow + narrow, wide: self.wide + usize::from(step > u16::MAX.into()) }
+    }
+
+    /// Bytes of so many steps with these escapes, and whether they are wide.
+    fn steps_bytes(self, pieces: usize) -> (usize, bool) {
+        let narrow = pieces + self.narrow * size_of::<Escape>();
+        let wide = pieces * size_of::<u16>() + self.wide * size_of::<Escape>();
+        (narrow.min(wide), wide < narrow)
+    }
+}
+
+/// Whether a step is too large for 8 bits and an escape.
+fn is_huge(step: u32) -> bool {
+    u64::from(step) >= Escape::limit(u8::BITS)
 }
 
 impl Section {
-    fn wide_bytes(pieces: usize, escapes: usize) -> usize {
-        pieces * size_of::<u16>() + escapes * size_of::<Escape>()
+    /// Bytes of its arrays but the steps.
+    fn arrays(&self, weights: WeightKind) -> usize {
+        self.halves.len() * size_of::<u16>() + self.bytes.len() + self.weights.len() * weights.bytes()
     }
 
-    /// Bytes of so many steps and their escapes, and whether they are wide.
-    fn steps_bytes(pieces: usize, narrow: Option<usize>, wide: usize) -> (usize, bool) {
-        let wide = Self::wide_bytes(pieces, wide);
-        match narrow.map(|escapes| pieces + escapes * size_of::<Escape>()) {
-            Some(narrow) if narrow <= wide => (narrow, false),
-            _ => (wide, true),
-        }
-    }
-
-    fn current(&self) -> (usize, bool) {
-        Self::steps_bytes(self.steps.len(), self.narrow_escapes, self.wide_escapes)
+    fn bytes(&self, weights: WeightKind) -> usize {
+        self.arrays(weights) + self.escapes.steps_bytes(self.steps.len()).0
     }
 
     fn clear(&mut self) {
@@ -143,16 +180,14 @@ impl Section {
         self.bytes.clear();
         self.weights.clear();
         self.steps.clear();
+        self.escapes = Escapes::default();
     }
 
-    /// The steps' low bits go to `low`, with the number of bits; the rest to `escapes`.
-    fn split_steps(&self, bits: u32, mut low: impl FnMut(u32), mut escape: impl FnMut(Escape)) {
-        for (piece, &step) in self.steps.iter().enumerate() {
-            low(step & ((1 << bits) - 1));
-            if step >> bits > 0 {
-                escape(Escape::new(piece, u64::from(step >> bits)));
-            }
-        }
+    /// The escapes of the steps beside so many bits.
+    fn escapes_beside(&self, bits: u32) -> impl Iterator<Item = Escape> {
+        let high = move |step: u32| u64::from(step) >> bits;
+        let large = self.steps.iter().enumerate().filter(move |(_, step)| high(**step) > 0);
+        large.map(move |(piece, &step)| Escape::new(piece, high(step)))
     }
 }
 
@@ -160,11 +195,13 @@ impl CellWriter {
     /// An empty cell.
     pub(super) fn new(weights: WeightKind) -> Self {
         let sections = std::array::from_fn(|_| Section::default());
-        Self { weights, source_base: 0, first_destination: 0, edges: 0, sections, used: 0, body: 0 }
+        let (slack, parts) = (0, Parts::default());
+        Self { weights, source_base: 0, first_destination: 0, edges: 0, sections, slack, parts }
     }
 
     /// Adds a piece, if the cell stays within `room` bytes; otherwise false, and nothing is changed. The sources of a
     /// cell's pieces are those of one window, and the destinations of its pieces ascend.
+    #[inline]
     pub(super) fn push<R: Record>(
         &mut self,
         number: usize,
@@ -173,33 +210,27 @@ impl CellWriter {
         piece: &[R],
         room: usize,
     ) -> bool {
-        let empty = self.edges == 0;
         let shape = SHAPES[number];
         let section = &self.sections[number];
-        let pieces = section.steps.len();
-        let (last, narrow, wide, before) = match (empty, pieces) {
-            (true, _) => (destination, Some(0), 0, 0),
-            (_, 0) => (self.first_destination, Some(0), 0, 0),
-            _ => (section.last, section.narrow_escapes, section.wide_escapes, section.current().0),
-        };
-        let step = destination - last;
-        let narrow = narrow
-            .filter(|_| u64::from(step) < Escape::limit(u8::BITS))
-            .map(|escapes| escapes + usize::from(step > u8::MAX.into()));
-        let wide = wide + usize::from(step > u16::MAX.into());
-        let (steps, _) = Section::steps_bytes(pieces + 1, narrow, wide);
-        let weights = piece.len() * self.weights.bytes();
-        let body = self.body + weights + shape.halves() * 2 + shape.bytes() + steps - before;
-        let used = self.used + usize::from(pieces == 0);
-        if (head_bytes(used) + body).next_multiple_of(8) > room {
-            return false;
+        let is_new = section.steps.is_empty();
+        let fixed = piece.len() * self.weights.bytes() + shape.halves() * size_of::<u16>() + shape.bytes();
+        let most = fixed + MOST_STEP + if is_new { MOST_HEAD } else { 0 };
+        let step = self.step_to(number, destination);
+        // An empty cell has no slack.
+        if self.slack < most || is_huge(step) {
+            if !self.fits(number, destination, fixed, room) {
+                return false;
+            }
+            if self.edges == 0 {
+                (self.source_base, self.first_destination) = (source_base, destination);
+            }
+        } else {
+            self.slack -= most;
         }
-        if empty {
-            (self.source_base, self.first_destination) = (source_base, destination);
-        }
-        (self.used, self.body, self.edges) = (used, body, self.edges + piece.len() as u32);
+        self.edges += piece.len() as u32;
         let section = &mut self.sections[number];
-        (section.last, section.narrow_escapes, section.wide_escapes) = (destination, narrow, wide);
+        section.last = destination;
+        section.escapes = section.escapes.with(step);
         section.steps.push(step);
         section.store(shape, source_base, piece);
         if self.weights != WeightKind::Unit {
@@ -208,13 +239,52 @@ impl CellWriter {
         true
     }
 
+    /// The step of a piece, if it were added to a section now.
+    #[inline]
+    fn step_to(&self, number: usize, destination: u32) -> u32 {
+        let section = &self.sections[number];
+        let last = match (self.edges, section.steps.len()) {
+            (0, _) => destination,
+            (_, 0) => self.first_destination,
+            _ => section.last,
+        };
+        destination - last
+    }
+
+    /// Whether a piece with so many bytes beside its step fits; if so, the slack is what there is behind it.
+    #[cold]
+    fn fits(&mut self, number: usize, destination: u32, fixed: usize, room: usize) -> bool {
+        let step = self.step_to(number, destination);
+        let section = &self.sections[number];
+        let (steps, _) = section.escapes.with(step).steps_bytes(section.steps.len() + 1);
+        let with_piece = section.arrays(self.weights) + fixed + steps;
+        let (used, body) = self.size();
+        let used = used + usize::from(section.steps.is_empty());
+        let bytes = head_bytes(used) + body - section.bytes(self.weights) + with_piece;
+        // Cells are multiples of 8 bytes.
+        match (room & !7).checked_sub(bytes) {
+            Some(slack) => {
+                self.slack = slack;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Sections with pieces, and bytes of all behind the cell's head.
+    fn size(&self) -> (usize, usize) {
+        let used = self.sections.iter().filter(|section| !section.steps.is_empty());
+        used.fold((0, 0), |(used, body), section| (used + 1, body + section.bytes(self.weights)))
+    }
+
     /// Writes the cell to the start of `out`, returns its bytes, and begins an empty one.
     pub(super) fn finish(&mut self, out: &mut [u8]) -> usize {
         if self.edges == 0 {
             return 0;
         }
-        let len = (head_bytes(self.used) + self.body).next_multiple_of(8);
-        let mut parts = Parts::default();
+        let (used, body) = self.size();
+        let len = (head_bytes(used) + body).next_multiple_of(8);
+        let parts = &mut self.parts;
         let mut present = 0;
         for (number, section) in
             self.sections.iter().enumerate().filter(|(_, section)| !section.steps.is_empty())
@@ -229,18 +299,19 @@ impl CellWriter {
             bytes: len as u16,
             sections: present,
         };
-        let out = &mut out[..len];
-        out.fill(0);
-        let (head, body) = out.split_at_mut(head_bytes(self.used));
+        let (head, body) = out[..len].split_at_mut(head_bytes(used));
+        head.fill(0);
         let (fixed, sections) = head.split_at_mut(size_of::<CellHeader>());
         fixed.copy_from_slice(bytemuck::bytes_of(&header));
         put(sections, &parts.headers);
         let body = put(body, &parts.weights);
         let body = put(body, &parts.escapes);
         let body = put(body, &parts.halves);
-        put(body, &parts.bytes);
+        let body = put(body, &parts.bytes);
+        body.fill(0);
         self.sections.iter_mut().for_each(Section::clear);
-        (self.edges, self.used, self.body) = (0, 0, 0);
+        self.parts.clear();
+        (self.edges, self.slack) = (0, 0);
         len
     }
 }
@@ -273,16 +344,26 @@ struct Parts {
 }
 
 impl Parts {
+    fn clear(&mut self) {
+        self.headers.clear();
+        self.weights.clear();
+        self.escapes.clear();
+        self.halves.clear();
+        self.bytes.clear();
+    }
+
     fn add(&mut self, section: &Section, weights: WeightKind) {
         let before = self.escapes.len();
         self.halves.extend_from_slice(&section.halves);
         self.bytes.extend_from_slice(&section.bytes);
-        let Self { escapes, halves, bytes, .. } = self;
-        let (_, wide) = section.current();
+        // The low bits of the steps in place, the rest on the list of escapes.
+        let (_, wide) = section.escapes.steps_bytes(section.steps.len());
         if wide {
-            section.split_steps(u16::BITS, |low| halves.push(low as u16), |escape| escapes.push(escape));
+            self.halves.extend(section.steps.iter().map(|&step| step as u16));
+            self.escapes.extend(section.escapes_beside(u16::BITS));
         } else {
-            section.split_steps(u8::BITS, |low| bytes.push(low as u8), |escape| escapes.push(escape));
+            self.bytes.extend(section.steps.iter().map(|&step| step as u8));
+            self.escapes.extend(section.escapes_beside(u8::BITS));
         }
         match weights {
             WeightKind::Unit => {}

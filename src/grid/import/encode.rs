@@ -7,16 +7,15 @@
 //! few KiB in many MiB. A bucket too large for one sort is a segment of several sorted *parts*. Sums are exact, so
 //! the order of segments and parts matters to no result.
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-
 use std::fs::File;
+use std::marker::PhantomData;
+use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::dataset::Context;
 use crate::grid::chunk::{CHUNK, RawEdge, RawEdgeF64};
 use crate::grid::columns::Buckets;
-use crate::grid::digest::digest;
 use crate::grid::error::GridError;
 use crate::grid::manifest::{Column, Encoding, WeightKind};
 use crate::grid::parallel::on_threads;
@@ -25,12 +24,13 @@ use crate::progress::Unit;
 use crate::storage::buffer::{ALIGNMENT, AlignedBuffer};
 use crate::storage::stripe::Stripes;
 
+use super::account::{Account, Degrees, Totals};
 use super::cell::Cutter;
-use super::in_weight::Units;
+use super::in_weight::{ONE, Units};
 use super::output::{Halt, Packer, Run};
 use super::plan::{EncodePlan, READ};
 use super::sort::{Keys, Record, sort};
-use super::spill::{Extent, Form, Spill};
+use super::spill::{Extent, Packing, Spill, WORD};
 use super::turns::Turns;
 
 /// Consecutive buckets of one column that one thread encodes.
@@ -67,7 +67,7 @@ impl Places {
         let mut next_chunk = 0;
         for (range, column) in columns.iter().zip(0..) {
             let first_chunk = next_chunk;
-            for buckets in segments(buckets, counts, range.clone(), part, plan.destinations) {
+            for buckets in segments(counts, range.clone(), part) {
                 let edges = counts[buckets.clone()].iter().sum();
                 places.segments.push(Segment { column, buckets, edges, first_chunk: next_chunk });
                 if encoding == Encoding::Raw {
@@ -109,20 +109,13 @@ fn edges_to_chunks(edges: u64, per_chunk: u64) -> u64 {
     edges.div_ceil(per_chunk)
 }
 
-/// Cuts a column's buckets into runs of at most `edges` edges and `destinations`, or of one bucket.
-fn segments(
-    buckets: Buckets,
-    counts: &[u64],
-    column: Range<usize>,
-    edges: u64,
-    destinations: u64,
-) -> impl Iterator<Item = Range<usize>> {
-    let widest = ((destinations >> buckets.shift) as usize).max(1);
+/// Cuts a column's buckets into runs of at most `edges` edges, or of one bucket.
+fn segments(counts: &[u64], column: Range<usize>, edges: u64) -> impl Iterator<Item = Range<usize>> {
     let mut start = column.start;
     std::iter::from_fn(move || {
         let first = (start < column.end).then_some(start)?;
         let (mut end, mut sum) = (first + 1, counts[first]);
-        while end < column.end && end - first < widest && sum + counts[end] <= edges {
+        while end < column.end && sum + counts[end] <= edges {
             sum += counts[end];
             end += 1;
         }
@@ -134,6 +127,7 @@ fn segments(
 /// What all workers share.
 pub(super) struct Encoder<'a> {
     pub(super) spill: &'a Spill,
+    pub(super) packing: Packing,
     pub(super) buckets: Buckets,
     pub(super) encoding: Encoding,
     pub(super) places: &'a Places,
@@ -150,28 +144,7 @@ pub(super) struct Encoder<'a> {
     /// What each chunk holds, written as the chunks are.
     pub(super) contents: (File, PathBuf),
     /// Out-degrees by position, counted here.
-    pub(super) degrees: Vec<AtomicU32>,
-}
-
-/// Sums over what was encoded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    pub(super) digest: u64,
-    pub(super) self_loops: u64,
-    pub(super) negative_weights: u64,
-    /// Largest sum of a destination's weights, in [`Units`].
-    pub(super) max_in_weight: u64,
-}
-
-impl Totals {
-    fn and(self, other: Self) -> Self {
-        Self {
-            digest: self.digest.wrapping_add(other.digest),
-            self_loops: self.self_loops + other.self_loops,
-            negative_weights: self.negative_weights + other.negative_weights,
-            max_in_weight: self.max_in_weight.max(other.max_in_weight),
-        }
-    }
+    pub(super) degrees: Degrees,
 }
 
 impl Encoder<'_> {
@@ -216,32 +189,33 @@ impl Encoder<'_> {
         Ok(totals)
     }
 
+    fn too_many_arcs(&self, position: u32) -> GridError {
+        let vertex = self.renumbering.dense(position.into());
+        GridError::Degree { graph: self.graph.to_owned(), vertex }
+    }
+
     /// Edges of the longest part.
     fn longest_part(&self) -> usize {
         let longest = self.places.segments.iter().map(|segment| segment.edges).max().unwrap_or(0);
         longest.min(self.places.part) as usize
     }
-
-    /// Destinations of the widest segment.
-    fn widest_segment(&self) -> usize {
-        let width = |segment: &Segment| {
-            let vertices = self.buckets.vertices_of(&segment.buckets);
-            vertices.end - vertices.start
-        };
-        self.places.segments.iter().map(width).max().unwrap_or(0) as usize
-    }
 }
 
-/// One thread's buffers. Fresh pages of all of them are zero and cost no memory until they are written.
+/// One thread's buffers.
 struct Worker<'a, R> {
     encoder: &'a Encoder<'a>,
     units: Units,
-    /// Two buffers of [`Encoder::longest_part`] records, between which the sort goes back and forth.
+    /// Two buffers of [`Encoder::longest_part`] records, between which the sort goes back and forth; on huge pages, since
+    /// it writes to many places at once.
     records: AlignedBuffer,
     scratch: AlignedBuffer,
+    record: PhantomData<R>,
+    /// Sorted stretches of the records, one of each bucket in the part that is being made.
+    runs: Vec<Range<usize>>,
+    /// Sums of the weights of a bucket's destinations, in `units`.
     in_weights: Vec<u64>,
-    /// Bytes of extents in another form than R's.
-    foreign: Vec<u8>,
+    /// Records as the spill has them.
+    packed: Vec<u8>,
     run: Run<'a>,
     packer: Packer<'a>,
     cutter: Cutter<R>,
@@ -250,14 +224,17 @@ struct Worker<'a, R> {
 
 impl<'a, R: Record> Worker<'a, R> {
     fn new(encoder: &'a Encoder<'a>) -> Self {
+        // Compact chunks are made in the memory of the scratch: one at least.
         let bytes = (encoder.longest_part() * size_of::<R>()).max(CHUNK).next_multiple_of(ALIGNMENT);
         Self {
             encoder,
             units: Units::new(encoder.max_abs_weight),
-            records: AlignedBuffer::new(bytes),
-            scratch: AlignedBuffer::new(bytes),
-            in_weights: vec![0; encoder.widest_segment()],
-            foreign: Vec::new(),
+            records: AlignedBuffer::on_huge_pages(bytes),
+            scratch: AlignedBuffer::on_huge_pages(bytes),
+            record: PhantomData,
+            runs: Vec::new(),
+            in_weights: vec![0; 1 << encoder.buckets.shift],
+            packed: vec![0; READ + WORD],
             run: Run::new(encoder),
             packer: Packer::new(encoder),
             cutter: Cutter::new(),
@@ -273,66 +250,94 @@ impl<'a, R: Record> Worker<'a, R> {
         stopped: &dyn Fn() -> bool,
         context: Context<'_>,
     ) -> Result<(), Halt> {
-        let vertices = self.encoder.buckets.vertices_of(&segment.buckets);
-        let width = (vertices.end - vertices.start) as usize;
-        self.in_weights[..width].fill(0);
         self.run.start(segment.first_chunk);
         self.packer.start(number, segment.column);
         let part = self.encoder.places.part.min(segment.edges) as usize;
         let (mut filled, mut left) = (0, segment.edges);
         for bucket in segment.buckets.clone() {
+            let mut start = filled;
             for extent in self.encoder.spill.take(bucket) {
                 let mut skip = 0;
                 while skip < extent.records as usize {
                     let count = (extent.records as usize - skip).min(part - filled);
-                    self.load(&extent, skip, filled, count)?;
+                    self.load(bucket, &extent, skip, filled, count)?;
                     (skip, filled, left) = (skip + count, filled + count, left - count as u64);
                     if filled == part && left > 0 {
-                        self.encode_part(segment, &vertices, filled, false, stopped)?;
+                        self.sort(bucket, start..filled);
+                        self.encode_part(segment, filled, false, stopped)?;
                         context.progress.advance(filled as u64);
-                        filled = 0;
+                        (start, filled) = (0, 0);
                     }
                 }
                 self.encoder.spill.release(&extent);
             }
-        }
-        self.encode_part(segment, &vertices, filled, true, stopped)?;
-        context.progress.advance(filled as u64);
-        self.run.write()?;
-        let largest = self.in_weights[..width].iter().copied().max().unwrap_or(0);
-        self.totals.max_in_weight = self.totals.max_in_weight.max(largest);
-        Ok(())
-    }
-
-    /// Loads `count` records of an extent, from the `skip`-th on, to place `at`.
-    fn load(&mut self, extent: &Extent, skip: usize, at: usize, count: usize) -> Result<(), GridError> {
-        let spill = self.encoder.spill;
-        let own = Form { wide: false, weighted: size_of::<R>() > size_of::<RawEdge>() };
-        if extent.form == own {
-            // Records of the spill are those of the sort, byte for byte.
-            let bytes = at * size_of::<R>()..(at + count) * size_of::<R>();
-            return spill.read(extent, skip, &mut self.records[bytes]);
-        }
-        self.foreign.resize(READ.min(count * extent.form.bytes()), 0);
-        let records: &mut [R] = bytemuck::cast_slice_mut(&mut self.records);
-        let at_once = self.foreign.len() / extent.form.bytes();
-        for start in (0..count).step_by(at_once) {
-            let records = &mut records[at + start..at + count.min(start + at_once)];
-            let bytes = &mut self.foreign[..records.len() * extent.form.bytes()];
-            spill.read(extent, skip + start, bytes)?;
-            for (record, bytes) in records.iter_mut().zip(bytes.chunks_exact(extent.form.bytes())) {
-                let edge = extent.form.decode(bytes);
-                *record = R::new(edge.source as u32, edge.target as u32, edge.weight);
+            self.sort(bucket, start..filled);
+            for in_weight in &mut self.in_weights {
+                self.totals.max_in_weight = self.totals.max_in_weight.max(std::mem::take(in_weight));
             }
         }
+        self.encode_part(segment, filled, true, stopped)?;
+        context.progress.advance(filled as u64);
+        self.run.write()?;
         Ok(())
     }
 
-    /// Sorts the first `count` records and makes chunks of them. `last` is the segment's last part.
+    /// Loads `count` records of an extent of a bucket, from the `skip`-th on, to place `at`. Their weights are added up
+    /// meanwhile, since here their sums are those of one bucket, in the cache.
+    fn load(
+        &mut self,
+        bucket: usize,
+        extent: &Extent,
+        skip: usize,
+        at: usize,
+        count: usize,
+    ) -> Result<(), GridError> {
+        let Encoder { spill, packing, buckets, .. } = self.encoder;
+        let first = (bucket << buckets.shift) as u32;
+        let record = extent.form.bytes();
+        let Self { records, packed, in_weights, units, .. } = self;
+        let mut skip = skip;
+        let mut rest = &mut bytemuck::cast_slice_mut::<u8, R>(records)[at..at + count];
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at_mut(rest.len().min(READ / record));
+            let bytes = spill.view(extent, skip, now.len(), packed)?;
+            let mut free = now.iter_mut();
+            packing.unpack(extent.form, bytes, |source, target, weight| {
+                if let Some(free) = free.next() {
+                    *free = R::new(source, first + target, weight);
+                }
+                let more = if R::WEIGHTED { units.of(weight) } else { ONE };
+                let in_weight = &mut in_weights[target as usize];
+                *in_weight = in_weight.saturating_add(more);
+            });
+            (skip, rest) = (skip + now.len(), later);
+        }
+        Ok(())
+    }
+
+    /// Sorts a bucket's records. Those of the buckets before go to lower destinations, so that their runs need no
+    /// merging, only to take turns, window by window; and a bucket is sorted in less memory than a column.
+    fn sort(&mut self, bucket: usize, range: Range<usize>) {
+        let Encoder { buckets, vertices, source_window, .. } = *self.encoder;
+        if range.is_empty() {
+            return;
+        }
+        let keys = Keys {
+            first: (bucket << buckets.shift) as u32,
+            width: 1 << buckets.shift,
+            vertices,
+            window: source_window,
+        };
+        let len = range.len();
+        let records = &mut bytemuck::cast_slice_mut::<u8, R>(&mut self.records)[range.clone()];
+        sort(records, &mut bytemuck::cast_slice_mut(&mut self.scratch)[..len], keys);
+        self.runs.push(range);
+    }
+
+    /// Makes chunks of the sorted runs, `count` edges in all. `last` is the segment's last part.
     fn encode_part(
         &mut self,
         segment: &Segment,
-        vertices: &Range<u64>,
         count: usize,
         last: bool,
         stopped: &dyn Fn() -> bool,
@@ -340,67 +345,52 @@ impl<'a, R: Record> Worker<'a, R> {
         if stopped() {
             return Err(Halt::Stopped);
         }
-        let encoder = self.encoder;
-        let keys = Keys {
-            first: vertices.start as u32,
-            width: vertices.end - vertices.start,
-            vertices: encoder.vertices,
-            window: encoder.source_window,
-        };
-        let records = &mut bytemuck::cast_slice_mut::<u8, R>(&mut self.records)[..count];
-        let scratch = &mut bytemuck::cast_slice_mut::<u8, R>(&mut self.scratch)[..count];
-        if sort(records, scratch, keys) {
-            std::mem::swap(&mut self.records, &mut self.scratch);
+        let Self { encoder, records, scratch, runs, packer, cutter, totals, run, .. } = self;
+        let mut account = Account { totals, renumbering: encoder.renumbering };
+        let mut runs: Vec<&[R]> = runs.drain(..).map(|range| &bytemuck::cast_slice(records)[range]).collect();
+        let size = encoder.source_window;
+        let mut copied = 0;
+        let first = |run: &&[R]| run.first().map(|edge| u64::from(edge.source()) / size);
+        // Where few edges come from each line of counters, most lines are not needed.
+        let is_dense = count as u64 >= encoder.vertices / 16;
+        while let Some(window) = runs.iter().filter_map(first).min() {
+            let end = (window + 1).saturating_mul(size);
+            if is_dense {
+                encoder.degrees.warm(window * size..end);
+            }
+            for run in &mut runs {
+                let (edges, later) = run.split_at(before(run, end));
+                *run = later;
+                encoder.degrees.count(window, edges).map_err(|vertex| encoder.too_many_arcs(vertex))?;
+                if encoder.encoding == Encoding::Raw {
+                    bytemuck::cast_slice_mut(scratch)[copied..copied + edges.len()].copy_from_slice(edges);
+                    copied += edges.len();
+                } else {
+                    packer.pack(edges, (window * size) as u32, cutter, scratch, &mut account, stopped)?;
+                }
+            }
+            packer.end_window(scratch);
         }
-        let records = &bytemuck::cast_slice::<u8, R>(&self.records)[..count];
-        match encoder.encoding {
-            Encoding::Raw => {
-                for edges in records.chunks(encoder.weights.edges_per_chunk() as usize) {
-                    let sum =
-                        self.totals.add(edges, encoder, self.units, keys.first, &mut self.in_weights)?;
-                    self.run.push(segment.column, edges, sum)?;
-                }
-            }
-            Encoding::Compact => {
-                let Self { scratch, packer, cutter, totals, units, in_weights, .. } = self;
-                let window = |edge: &R| u64::from(edge.source()) / keys.window;
-                for edges in records.chunk_by(|a, b| window(a) == window(b)) {
-                    let base = (window(&edges[0]) * keys.window) as u32;
-                    let account = |piece: &[R]| totals.add(piece, encoder, *units, keys.first, in_weights);
-                    packer.pack(edges, base, cutter, scratch, account, stopped)?;
-                }
-                packer.end(scratch, last, stopped)?;
-            }
+        if encoder.encoding == Encoding::Compact {
+            return packer.end(scratch, last, stopped);
+        }
+        for edges in
+            bytemuck::cast_slice::<u8, R>(scratch)[..count].chunks(encoder.weights.edges_per_chunk() as usize)
+        {
+            let digest = account.rows(edges);
+            run.push(segment.column, edges, digest)?;
         }
         Ok(())
     }
 }
 
-impl Totals {
-    /// Counts edges, and returns the sum of their digests.
-    fn add<R: Record>(
-        &mut self,
-        edges: &[R],
-        encoder: &Encoder<'_>,
-        units: Units,
-        first: u32,
-        in_weights: &mut [u64],
-    ) -> Result<u64, GridError> {
-        let mut sum = 0_u64;
-        for edge in edges {
-            let (source, target) = (edge.source(), edge.destination());
-            let weight = edge.weight();
-            let dense = |position: u32| encoder.renumbering.dense(position.into());
-            sum = sum.wrapping_add(digest(dense(source), dense(target), weight.to_bits()));
-            self.self_loops += u64::from(source == target);
-            self.negative_weights += u64::from(weight < 0.0);
-            let in_weight = &mut in_weights[(target - first) as usize];
-            *in_weight = in_weight.saturating_add(units.of(weight));
-            if encoder.degrees[source as usize].fetch_add(1, Ordering::Relaxed) == u32::MAX {
-                return Err(GridError::Degree { graph: encoder.graph.to_owned(), vertex: dense(source) });
-            }
-        }
-        self.digest = self.digest.wrapping_add(sum);
-        Ok(sum)
+/// How many edges of a run come before a source, where those that do come first.
+fn before<R: Record>(run: &[R], end: u64) -> usize {
+    let inside = |edge: &R| u64::from(edge.source()) < end;
+    let mut reach = 1;
+    while run.get(reach - 1).is_some_and(inside) {
+        reach *= 2;
     }
+    let (low, high) = (reach / 2, reach.min(run.len()));
+    low + run[low..high].partition_point(inside)
 }

@@ -46,7 +46,16 @@ impl IdMap {
     /// of the graph's. There are at most 2^32 vertices by now.
     pub(super) fn map<'e>(&self, edges: &'e [Edge], dense: &mut Vec<(u32, u32)>) -> Result<(), &'e Edge> {
         match self {
-            Self::Identity { vertices } => map_each(edges, dense, |id| (id < *vertices).then_some(id as u32)),
+            Self::Identity { vertices } => {
+                // Without a branch per edge: what is wrong is looked for only where something is.
+                let largest = edges.iter().fold(0, |largest, edge| edge.source.max(edge.target).max(largest));
+                if !edges.is_empty() && largest >= *vertices {
+                    return map_each(edges, dense, |id| (id < *vertices).then_some(id as u32));
+                }
+                dense.clear();
+                dense.extend(edges.iter().map(|edge| (edge.source as u32, edge.target as u32)));
+                Ok(())
+            }
             Self::Bitmap(bitmap) => map_each(edges, dense, |id| bitmap.dense(id)),
             Self::Sorted(sorted) => sorted.map(edges, dense),
         }

@@ -1,7 +1,7 @@
 //! Weights in integers, rounded up, so that their sums bound the sums of the weights and do not depend on order.
 
 /// Units of the largest weight.
-const ONE: u64 = 1 << 32;
+pub(super) const ONE: u64 = 1 << 32;
 
 /// Counts a weight w in units: `ceil(2^32 |w| / max |w|)`, exactly.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,9 @@
 //! is written, last; whatever ends an import early removes what it made, and what a killed one leaves is removed
 //! by the next import or by [`super::gc`].
 
+mod account;
 mod cell;
+mod dense;
 mod encode;
 mod ids;
 mod in_weight;
@@ -13,6 +15,7 @@ mod order;
 mod output;
 mod partition;
 mod plan;
+mod sample;
 mod sort;
 mod spill;
 mod survey;
@@ -21,7 +24,6 @@ mod turns;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use crate::dataset::{Context, EdgeSource};
@@ -41,10 +43,15 @@ use super::open::{Grid, open};
 use super::paths::{GridPaths, LayoutRequest, MANIFEST};
 use super::renumbering::Renumbering;
 
-use encode::{Encoder, Places, Totals};
+use account::{Degrees, Totals};
+pub(super) use dense::DenseEdges;
+use encode::{Encoder, Places};
 use partition::Partition;
-use plan::Budget;
 pub(super) use plan::Limits;
+use plan::{Budget, ScatterPlan};
+use sample::Sampler;
+pub(super) use spill::is_weighted;
+use survey::Survey;
 use turns::Turns;
 
 /// Imports a source as the layout that `request` asks for, and returns it.
@@ -176,19 +183,29 @@ impl Import<'_> {
         let GridSpec { columns, source_window, .. } = *self.request.grid;
         let rule = ColumnRule::new(columns, vertices, self.budget.threads, DEFAULT_LLC);
         let buckets = Buckets::new(vertices, rule.count);
-        let order = Order::from(self.request.grid.order);
-        // The positions, and the dense indexes of the positions.
-        let order_bytes = if order == Order::Natural { 0 } else { 4 * vertices };
-        let scatter = self.budget.scatter(buckets.count(), survey.ids.bytes() + 2 * order_bytes)?;
-        // Whether the last phase fits is known now, before hours of the second.
-        self.budget.encode(vertices, 1 << buckets.shift, order_bytes, 16)?;
+        let asked = Order::asked(self.request.grid);
+        // Whether all phases fit is known now, before hours of the second.
+        let plan = |order| self.plan(&survey, buckets, order);
+        let by_degree = match asked {
+            Some(order) => order == Order::Degree,
+            None => plan(Order::Degree).is_ok(),
+        };
+        plan(if by_degree { Order::Degree } else { Order::Natural })?;
         let ids_checksum = survey.ids.write(&self.paths.ids())?;
         let even = columns::even(buckets, rule);
-        if order == Order::Degree {
-            self.budget.order(vertices, survey.ids.bytes())?;
+        let positions = if by_degree {
+            let held = survey.ids.bytes();
+            let room = self.budget.room_to_order(vertices, held);
+            let sampler = asked.is_none().then(|| Sampler::new(&survey, room));
+            let threads = self.budget.order(vertices, held + sampler.map_or(0, Sampler::bytes))?;
             let columns: Vec<_> = even.iter().map(|column| buckets.vertices_of(column)).collect();
-            survey.positions = Some(order::positions(&survey, &columns, stage, self.context)?);
-        }
+            order::positions(&survey, &columns, sampler, stage, Context { threads, ..self.context })?
+        } else {
+            None
+        };
+        let order = if positions.is_some() { Order::Degree } else { Order::Natural };
+        let scatter = self.plan(&survey, buckets, order)?;
+        survey.positions = positions;
         let (order_checksum, renumbering) = self.write_order(survey.positions.as_deref())?;
         let vertex_rule = survey.rule.to_owned();
         let graph = &self.budget.graph;
@@ -200,8 +217,8 @@ impl Import<'_> {
             if order == Order::Natural { columns::cut(buckets, &partition.counts, rule) } else { even };
         let encoded = self.encode(vertices, &partition, &columns, source_window, &renumbering)?;
         let Encoded { columns: laid_out, degrees, totals, grid_id, part_bytes, contents_checksum } = encoded;
-        let dangling = degrees.iter().filter(|degree| degree.load(Ordering::Relaxed) == 0).count() as u64;
-        let bytes = degrees.iter().map(|degree| degree.load(Ordering::Relaxed).to_le_bytes());
+        let dangling = degrees.iter().filter(|&degree| degree == 0).count() as u64;
+        let bytes = degrees.iter().map(u32::to_le_bytes);
         let degrees_checksum = files::write_numbers(&self.paths.degrees(), bytes)?;
         files::sync_folder(dir)?;
         Ok(Manifest {
@@ -236,6 +253,20 @@ impl Import<'_> {
         })
     }
 
+    /// How to deal edges out with this order; the error where some phase does not fit the budget.
+    fn plan(&self, survey: &Survey<'_>, buckets: Buckets, order: Order) -> Result<ScatterPlan, GridError> {
+        let (vertices, ids) = (survey.ids.vertices(), survey.ids.bytes());
+        // The positions, and the dense indexes of the positions.
+        let order_bytes = if order == Order::Natural { 0 } else { 4 * vertices };
+        let scatter =
+            self.budget.scatter(buckets.count(), ids + 2 * order_bytes, order_bytes + 4 * vertices)?;
+        self.budget.encode(vertices, 1 << buckets.shift, order_bytes, 16)?;
+        if order == Order::Degree {
+            self.budget.order(vertices, ids)?;
+        }
+        Ok(scatter)
+    }
+
     fn encoding(&self) -> Encoding {
         self.request.grid.encoding.into()
     }
@@ -267,9 +298,9 @@ impl Import<'_> {
         source_window: u64,
         renumbering: &Renumbering,
     ) -> Result<Encoded, GridError> {
-        let Partition { buckets, ref spill, ref counts, weights, max_abs_weight } = *partition;
+        let Partition { buckets, ref spill, packing, ref counts, weights, max_abs_weight } = *partition;
         let edge_bytes = if weights.bytes() == 0 { 8 } else { 16 };
-        let lists = spill.list_bytes() + renumbering.bytes();
+        let lists = spill.list_bytes() + spill.memory() + renumbering.bytes();
         let plan = self.budget.encode(vertices, 1 << buckets.shift, lists, edge_bytes)?;
         let encoding = self.encoding();
         let places = Places::new(encoding, buckets, counts, columns, weights, plan);
@@ -277,6 +308,7 @@ impl Import<'_> {
         let grid_id = random_number()?;
         let encoder = Encoder {
             spill,
+            packing,
             buckets,
             encoding,
             places: &places,
@@ -291,7 +323,7 @@ impl Import<'_> {
             graph: &self.budget.graph,
             renumbering,
             contents: (create(&self.paths.contents())?, self.paths.contents()),
-            degrees: (0..vertices).map(|_| AtomicU32::new(0)).collect(),
+            degrees: Degrees::new(vertices),
         };
         let totals = encoder.run(self.request.dataset, plan, self.context)?;
         let Encoder { parts, degrees, turns, contents: (contents, path), .. } = encoder;
@@ -312,7 +344,7 @@ impl Import<'_> {
 /// What the third phase made.
 struct Encoded {
     columns: Vec<Column>,
-    degrees: Vec<AtomicU32>,
+    degrees: Degrees,
     totals: Totals,
     grid_id: u64,
     part_bytes: Vec<u64>,

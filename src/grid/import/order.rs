@@ -5,45 +5,66 @@
 //! class and all are of even work. Vertices without out-edges come last.
 
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::dataset::{Context, Edge};
 use crate::grid::error::GridError;
 use crate::grid::parallel::lock;
+use crate::storage::huge;
 
 use super::partition::PIECE;
+use super::sample::{Pairs, Sampler, encoded_bytes};
 use super::survey::{Edges, Keep, Survey, read_source, read_spill};
 
 /// Vertices dealt to a column at once.
 const GRANULE: u64 = 16;
 
-/// Position of every vertex, by dense index; `columns` are ranges of positions that cover all of them.
+/// Position of every vertex, by dense index; `columns` are ranges of positions that cover all of them. `None` where a
+/// sampler was given, and its sample takes no fewer bytes than in the natural order.
 pub(super) fn positions(
     survey: &Survey<'_>,
     columns: &[Range<u64>],
+    sampler: Option<Sampler>,
     stage: &str,
     context: Context<'_>,
-) -> Result<Vec<u32>, GridError> {
-    let degrees = count_degrees(survey, stage, context)?;
-    let class = |degree: u32| u32::BITS - degree.leading_zeros();
-    let mut classes = [0_u64; u32::BITS as usize + 1];
-    for &degree in &degrees {
-        classes[class(degree) as usize] += 1;
+) -> Result<Option<Vec<u32>>, GridError> {
+    let (degrees, sample) = count_degrees(survey, sampler, stage, context)?;
+    let ranking = ranking(&degrees);
+    let mut positions = degrees;
+    // The columns have as many positions as there are vertices.
+    for (vertex, position) in ranking.into_iter().zip(deal(columns)) {
+        positions[vertex as usize] = position as u32;
     }
-    let mut positions = vec![0; degrees.len()];
-    let mut next = deal(columns);
-    for wanted in (0..=u32::BITS).rev().filter(|&wanted| classes[wanted as usize] > 0) {
-        let of_class = degrees.iter().zip(&mut positions).filter(|(degree, _)| class(**degree) == wanted);
-        // The columns have as many positions as there are vertices.
-        of_class.zip(&mut next).for_each(|((_, position), next)| *position = next as u32);
+    let fewer = || {
+        encoded_bytes(&sample, |vertex| positions[vertex as usize]) < encoded_bytes(&sample, |vertex| vertex)
+    };
+    Ok((sampler.is_none() || fewer()).then_some(positions))
+}
+
+/// Dense indexes by descending class of their degrees, in a class as they are.
+fn ranking(degrees: &[u32]) -> Vec<u32> {
+    const CLASSES: usize = u32::BITS as usize + 1;
+    let class = |degree: &u32| degree.leading_zeros() as usize;
+    let mut next = [0_usize; CLASSES];
+    for degree in degrees {
+        next[class(degree)] += 1;
     }
-    Ok(positions)
+    let mut start = 0;
+    for count in &mut next {
+        start += std::mem::replace(count, start);
+    }
+    let mut ranking = huge::filled(degrees.len(), 0);
+    for (degree, vertex) in degrees.iter().zip(0..) {
+        let place = &mut next[class(degree)];
+        ranking[*place] = vertex;
+        *place += 1;
+    }
+    ranking
 }
 
 /// Dense index of every position.
 pub(super) fn inverse(positions: &[u32]) -> Vec<u32> {
-    let mut dense = vec![0; positions.len()];
+    let mut dense = huge::filled(positions.len(), 0);
     for (&position, index) in positions.iter().zip(0..) {
         dense[position as usize] = index;
     }
@@ -61,16 +82,28 @@ fn deal(columns: &[Range<u64>]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Out-degrees by dense index. Edges with a vertex that there is not are left for the next phase to refuse.
-fn count_degrees(survey: &Survey<'_>, stage: &str, context: Context<'_>) -> Result<Vec<u32>, GridError> {
-    let degrees: Vec<AtomicU32> = (0..survey.ids.vertices()).map(|_| AtomicU32::new(0)).collect();
-    let maps: Vec<_> = (0..context.threads).map(|_| Mutex::new(Vec::with_capacity(PIECE))).collect();
+/// Out-degrees by dense index, and the sample. Edges with a vertex that there is not are left for the next phase to refuse. Each thread
+/// counts for itself: an addition that others see at once would wait for its cache miss, alone.
+fn count_degrees(
+    survey: &Survey<'_>,
+    sampler: Option<Sampler>,
+    stage: &str,
+    context: Context<'_>,
+) -> Result<(Vec<u32>, Vec<Pairs>), GridError> {
+    let vertices = survey.ids.vertices() as usize;
+    let sample = || sampler.map(|sampler| sampler.sample(context.threads)).unwrap_or_default();
+    let counter = |_| Mutex::new((huge::filled(vertices, 0_u32), Vec::with_capacity(PIECE), sample()));
+    let counters: Vec<_> = (0..context.threads).map(counter).collect();
     let take = |worker: usize, edges: &[Edge]| {
-        let mut dense = lock(&maps[worker]);
+        let (degrees, dense, sample) = &mut *lock(&counters[worker]);
         for edges in edges.chunks(PIECE) {
-            if survey.ids.map(edges, &mut dense).is_ok() {
+            if survey.ids.map(edges, dense).is_ok() {
                 for &(source, _) in dense.iter() {
-                    degrees[source as usize].fetch_add(1, Ordering::Relaxed);
+                    let degree = &mut degrees[source as usize];
+                    *degree = degree.saturating_add(1);
+                }
+                if let Some(sampler) = sampler {
+                    sampler.take(dense, sample);
                 }
             }
         }
@@ -78,10 +111,20 @@ fn count_degrees(survey: &Survey<'_>, stage: &str, context: Context<'_>) -> Resu
     };
     let stage = format!("{stage}: count degrees");
     match &survey.edges {
-        Edges::Source(source, _) => read_source(*source, &stage, context, take).map(|_| ())?,
+        Edges::Source(source) => read_source(*source, &stage, context, take).map(|_| ())?,
         Edges::Spilled(edges, _) => read_spill(edges, Keep::All, &stage, context, take)?,
     }
-    Ok(degrees.into_iter().map(AtomicU32::into_inner).collect())
+    let (mut sums, mut parts) = (Vec::new(), Vec::with_capacity(context.threads));
+    for counter in counters {
+        let (counts, _, sample) = counter.into_inner().unwrap_or_else(PoisonError::into_inner);
+        parts.push(sample);
+        if sums.is_empty() {
+            sums = counts;
+        } else {
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
+        }
+    }
+    Ok((sums, parts))
 }
 
 #[cfg(test)]

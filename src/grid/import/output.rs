@@ -9,6 +9,7 @@ use crate::grid::error::GridError;
 use crate::grid::manifest::WeightKind;
 use crate::storage::buffer::AlignedBuffer;
 
+use super::account::Account;
 use super::cell::{CellWriter, Cutter};
 use super::encode::Encoder;
 use super::plan::RUN;
@@ -78,6 +79,12 @@ pub(super) struct Run<'a> {
     /// Number of the first chunk in the buffer.
     first_chunk: u64,
     contents: Vec<Contents>,
+}
+
+/// What edges of one destination come to, by ascending source.
+fn contents_of_row<R: Record>(row: &[R]) -> Contents {
+    let (first, last) = (row[0].source(), row[row.len() - 1].source());
+    Contents { first_source: first, last_source: last, edges: row.len() as u64 }
 }
 
 /// What edges come to.
@@ -198,19 +205,20 @@ impl<'a> Packer<'a> {
         (self.segment, self.column) = (segment, column);
     }
 
-    /// Packs the sorted edges of one window. `account` counts a piece's edges and returns the sum of their digests.
+    /// Packs sorted edges of one window, and counts them; destinations ascend from call to call.
     pub(super) fn pack<R: Record>(
         &mut self,
         edges: &[R],
         source_base: u32,
         cutter: &mut Cutter<R>,
         memory: &mut [u8],
-        mut account: impl FnMut(&[R]) -> Result<u64, GridError>,
+        account: &mut Account<'_>,
         stopped: &dyn Fn() -> bool,
     ) -> Result<(), Halt> {
         let first = self.encoder.places.columns[self.column as usize].first_vertex as u32;
         for row in edges.chunk_by(|a, b| a.destination() == b.destination()) {
             let destination = row[0].destination() - first;
+            let target = account.row(row);
             cutter.cut(row, |section, piece| {
                 let room = PAYLOAD - self.payload;
                 if !self.cell.push(section, source_base, destination, piece, room) {
@@ -218,13 +226,17 @@ impl<'a> Packer<'a> {
                     let fits = self.cell.push(section, source_base, destination, piece, PAYLOAD);
                     assert!(fits, "a piece of at most 255 edges fits an empty chunk");
                 }
-                self.edges = self.edges.and(contents_of(piece));
-                self.digest = self.digest.wrapping_add(account(piece)?);
+                self.edges = self.edges.and(contents_of_row(piece));
+                self.digest = self.digest.wrapping_add(account.digest(target, piece));
                 Ok::<_, Halt>(())
             })?;
         }
-        self.finish_cell(memory);
         Ok(())
+    }
+
+    /// Goes on with another window.
+    pub(super) fn end_window(&mut self, memory: &mut [u8]) {
+        self.finish_cell(memory);
     }
 
     fn finish_cell(&mut self, memory: &mut [u8]) {

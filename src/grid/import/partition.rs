@@ -12,13 +12,14 @@ use crate::grid::parallel::lock;
 
 use super::ids::IdMap;
 use super::plan::ScatterPlan;
-use super::spill::{Form, Spill, Writer, unit_record, weighted_record};
+use super::spill::{Packing, Spill, Writer, is_weighted};
 use super::survey::{Edges, Keep, Survey, read_source, read_spill};
 
 /// Edges in their buckets.
 pub(super) struct Partition {
     pub(super) buckets: Buckets,
     pub(super) spill: Spill,
+    pub(super) packing: Packing,
     /// Edges of each bucket.
     pub(super) counts: Vec<u64>,
     pub(super) weights: WeightKind,
@@ -81,18 +82,25 @@ pub(super) fn partition(
     stage: &str,
     context: Context<'_>,
 ) -> Result<Partition, GridError> {
-    let spill = Spill::create(folder, buckets.count())?;
+    let spill = Spill::create(folder, buckets.count(), plan.hold)?;
     let Survey { ids, rule, positions, edges } = survey;
     let positions = positions.as_deref();
+    let packing = Packing::new(ids.vertices(), buckets.shift);
     let context = Context { threads: plan.threads, ..context };
-    let worker = |_| Mutex::new(Scatter::new(&spill, &ids, positions, buckets, plan.block, graph, rule));
+    let worker = |_| {
+        let writer = spill.writer(plan.block, packing.form(false));
+        let dense = Vec::with_capacity(PIECE);
+        let (weights, ones) = (Weights::NONE, 0);
+        let ids = &ids;
+        Mutex::new(Scatter { writer, packing, ids, positions, buckets, graph, rule, weights, ones, dense })
+    };
     let workers: Vec<_> = (0..plan.threads).map(worker).collect();
     let take = |worker: usize, edges: &[Edge]| lock(&workers[worker]).take(edges);
     let stage = format!("{stage}: partition");
     let (summary, expected) = match edges {
-        Edges::Source(source, counted) => {
+        Edges::Source(source) => {
             let summary = read_source(source, &stage, context, take)?;
-            (summary, counted.unwrap_or(summary.edges))
+            (summary, summary.edges)
         }
         Edges::Spilled(edges, summary) => {
             read_spill(&edges, Keep::Nothing, &stage, context, take)?;
@@ -116,12 +124,13 @@ pub(super) fn partition(
     // Edges of weight 1 took the short cut, and count here.
     let kind = weights.kind(summary);
     let max_abs_weight = if ones > 0 || found == 0 { weights.max_abs.max(1.0) } else { weights.max_abs };
-    Ok(Partition { buckets, spill, counts, weights: kind, max_abs_weight })
+    Ok(Partition { buckets, spill, packing, counts, weights: kind, max_abs_weight })
 }
 
 /// One worker's buffers.
 struct Scatter<'a> {
     writer: Writer<'a>,
+    packing: Packing,
     ids: &'a IdMap,
     /// Position of each dense index, where they differ.
     positions: Option<&'a [u32]>,
@@ -137,72 +146,53 @@ struct Scatter<'a> {
 /// Ids mapped at once before they are scattered, so that the look-ups of many overlap.
 pub(super) const PIECE: usize = 512;
 
-impl<'a> Scatter<'a> {
-    fn new(
-        spill: &'a Spill,
-        ids: &'a IdMap,
-        positions: Option<&'a [u32]>,
-        buckets: Buckets,
-        block: usize,
-        graph: &'a str,
-        rule: &'static str,
-    ) -> Self {
-        let dense = Vec::with_capacity(PIECE);
-        let writer = spill.writer(block);
-        Self { writer, ids, positions, buckets, graph, rule, weights: Weights::NONE, ones: 0, dense }
-    }
-
+impl Scatter<'_> {
     fn take(&mut self, edges: &[Edge]) -> Result<(), GridError> {
         edges.chunks(PIECE).try_for_each(|edges| self.scatter(edges))
     }
 
     fn scatter(&mut self, edges: &[Edge]) -> Result<(), GridError> {
-        self.ids.map(edges, &mut self.dense).map_err(|edge| self.unknown_vertex(edge))?;
+        self.ids
+            .map(edges, &mut self.dense)
+            .map_err(|edge| unknown_vertex(self.graph, self.ids.vertices(), self.rule, edge))?;
         if let Some(positions) = self.positions {
             for (source, target) in &mut self.dense {
                 (*source, *target) = (positions[*source as usize], positions[*target as usize]);
             }
         }
-        let weighted = Form { wide: false, weighted: edges.iter().any(super::spill::is_weighted) };
-        if weighted.weighted {
+        let weighted = edges.iter().any(is_weighted);
+        if weighted {
             self.weights = self.weights.or(Weights::of(edges));
-            self.check_weights(edges)?;
+            check_weights(self.graph, edges)?;
         } else {
             self.ones += edges.len() as u64;
         }
-        let Self { writer, dense, buckets, .. } = self;
-        if writer.widen(weighted)?.weighted {
+        let Self { writer, packing, dense, buckets, .. } = self;
+        if writer.widen(packing.form(weighted))?.weighted {
             for (&(source, target), edge) in dense.iter().zip(edges) {
-                writer.append(buckets.of(target), weighted_record(source, target, edge.weight))?;
+                writer.append_weighted(buckets.of(target), *packing, source, target, edge.weight)?;
             }
         } else {
             for &(source, target) in dense.iter() {
-                writer.append(buckets.of(target), unit_record(source, target))?;
+                writer.append_unit(buckets.of(target), *packing, source, target)?;
             }
         }
         Ok(())
     }
+}
 
-    fn unknown_vertex(&self, edge: &Edge) -> GridError {
-        GridError::Vertex {
-            graph: self.graph.to_owned(),
-            source_id: edge.source,
-            target_id: edge.target,
-            vertices: self.ids.vertices(),
-            rule: self.rule,
-        }
-    }
+/// The error of an edge with an end that is no vertex.
+pub(super) fn unknown_vertex(graph: &str, vertices: u64, rule: &'static str, edge: &Edge) -> GridError {
+    let &Edge { source: source_id, target: target_id, .. } = edge;
+    GridError::Vertex { graph: graph.to_owned(), source_id, target_id, vertices, rule }
+}
 
-    /// Only NaN and infinities are not finite, and the maximum finds infinities, but not NaN: so each is looked at.
-    fn check_weights(&self, edges: &[Edge]) -> Result<(), GridError> {
-        match edges.iter().find(|edge| !edge.weight.is_finite()) {
-            None => Ok(()),
-            Some(&Edge { source, target, weight }) => Err(GridError::Weight {
-                graph: self.graph.to_owned(),
-                source_id: source,
-                target_id: target,
-                weight,
-            }),
+/// Only NaN and infinities are not finite, and the maximum finds infinities, but not NaN: so each is looked at.
+pub(super) fn check_weights(graph: &str, edges: &[Edge]) -> Result<(), GridError> {
+    match edges.iter().find(|edge| !edge.weight.is_finite()) {
+        None => Ok(()),
+        Some(&Edge { source, target, weight }) => {
+            Err(GridError::Weight { graph: graph.to_owned(), source_id: source, target_id: target, weight })
         }
     }
 }

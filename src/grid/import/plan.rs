@@ -4,6 +4,7 @@
 use crate::grid::error::GridError;
 
 use super::ids::{Bitmap, Sorted};
+use super::spill::SLAB;
 
 /// The process itself: code, allocator, small lists.
 const PROCESS: u64 = 16 << 20;
@@ -12,11 +13,12 @@ const WORKER: u64 = 2 << 20;
 /// Smallest buffer of a bucket: a block of the file system.
 const LEAST_BLOCK: u64 = 4 << 10;
 /// Largest: beyond this a write gains nothing.
-const MOST_BLOCK: u64 = 64 << 10;
+const MOST_BLOCK: u64 = 32 << 10;
 /// Smallest segment that is sorted at once, per buffer.
 const LEAST_SEGMENT: u64 = 256 << 10;
-/// Destinations whose in-weights an encoding worker sums at once, at most: 32 MiB.
-const MOST_DESTINATIONS: u64 = 1 << 22;
+/// What an encoding worker can use before edges stay in memory: to sort 10 M edges at once, which is a column of usual
+/// graphs.
+const COMFORTABLE: u64 = 192 << 20;
 /// Bytes of finished chunks that an encoding worker gathers before it writes.
 pub(super) const RUN: usize = 1 << 20;
 /// Bytes read at once from a temporary file.
@@ -31,11 +33,13 @@ pub(in crate::grid) struct Limits {
     pub(in crate::grid) block: u64,
     /// Bytes of a bitmap of ids.
     pub(in crate::grid) bitmap: u64,
+    /// Bytes of edges that stay in memory.
+    pub(in crate::grid) hold: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { segment_edges: u64::MAX, block: MOST_BLOCK, bitmap: u64::MAX }
+        Self { segment_edges: u64::MAX, block: MOST_BLOCK, bitmap: u64::MAX, hold: u64::MAX }
     }
 }
 
@@ -67,6 +71,8 @@ pub(super) struct ScatterPlan {
     pub(super) threads: usize,
     /// Bytes of a buffer, of which each thread has one per bucket.
     pub(super) block: usize,
+    /// Bytes of edges that stay in memory from there to the encoding.
+    pub(super) hold: u64,
 }
 
 /// How columns are encoded.
@@ -75,14 +81,17 @@ pub(super) struct EncodePlan {
     pub(super) threads: usize,
     /// Edges sorted at once by a thread.
     pub(super) segment_edges: u64,
-    /// Destinations of a segment at most.
-    pub(super) destinations: u64,
 }
 
 impl Budget {
     /// What is left for a phase with so many threads.
     fn rest(&self, threads: usize) -> u64 {
         self.total.saturating_sub(PROCESS + threads as u64 * WORKER)
+    }
+
+    /// What is left beside the process with so many threads and what is held already.
+    pub(super) fn room(&self, threads: usize, held: u64) -> u64 {
+        self.rest(threads).saturating_sub(held)
     }
 
     /// The error of a phase that needs so much beside the process with so many threads.
@@ -112,8 +121,9 @@ impl Budget {
         self.refuse(purpose, self.threads, needed.saturating_add(LEAST_BLOCK))
     }
 
-    /// How to deal into buckets with a map of ids of so many bytes.
-    pub(super) fn scatter(&self, buckets: usize, map: u64) -> Result<ScatterPlan, GridError> {
+    /// How to deal into buckets with a map of ids of so many bytes, where the encoding then holds `fixed` bytes that
+    /// grow with the graph.
+    pub(super) fn scatter(&self, buckets: usize, map: u64, fixed: u64) -> Result<ScatterPlan, GridError> {
         let buckets = buckets.max(1) as u64;
         let block = |threads: usize| self.rest(threads).saturating_sub(map) / threads as u64 / buckets;
         let Some(threads) = (1..=self.threads).rev().find(|&threads| block(threads) >= LEAST_BLOCK) else {
@@ -122,18 +132,33 @@ impl Budget {
             return Err(self.refuse(purpose, 1, map.saturating_add(buckets * LEAST_BLOCK)));
         };
         let block = block(threads).min(MOST_BLOCK) & !(LEAST_BLOCK - 1);
-        Ok(ScatterPlan { threads, block: block.min(self.limits.block) as usize })
+        let block = block.min(self.limits.block);
+        // Edges that need not go to disk and back are half the pace, but not at the price of sorting in small parts.
+        let here = self.rest(threads).saturating_sub(map + threads as u64 * buckets * block);
+        let then = self.rest(self.threads).saturating_sub(fixed + self.threads as u64 * COMFORTABLE);
+        let hold = here.min(then).min(self.limits.hold) / SLAB as u64 * SLAB as u64;
+        Ok(ScatterPlan { threads, block: block as usize, hold })
     }
 
-    /// Whether vertices can be put in order beside a map of ids of so many bytes: degrees and positions, then
-    /// positions and their inverse.
-    pub(super) fn order(&self, vertices: u64, map: u64) -> Result<(), GridError> {
-        let needed = vertices.saturating_mul(8).saturating_add(map);
-        if needed <= self.rest(self.threads) {
-            return Ok(());
+    /// On how many threads vertices can be put in order beside a map of ids and a sample of so many bytes: degrees by each thread, then
+    /// ranking and positions, then positions and their inverse.
+    pub(super) fn order(&self, vertices: u64, map: u64) -> Result<usize, GridError> {
+        let array = vertices.saturating_mul(4);
+        let fits = |threads: usize| {
+            let needed = array.saturating_mul(threads.max(2) as u64).saturating_add(map);
+            needed <= self.rest(threads)
+        };
+        if let Some(threads) = (1..=self.threads).rev().find(|&threads| fits(threads)) {
+            return Ok(threads);
         }
+        let needed = array.saturating_mul(2).saturating_add(map);
         let purpose = format!("{needed} bytes to put {vertices} vertices in order");
-        Err(self.refuse(purpose, self.threads, needed))
+        Err(self.refuse(purpose, 1, needed))
+    }
+
+    /// What is left then, on one thread.
+    pub(super) fn room_to_order(&self, vertices: u64, map: u64) -> u64 {
+        self.rest(1).saturating_sub(vertices.saturating_mul(2 * 4).saturating_add(map))
     }
 
     /// How to encode edges of `edge_bytes` in memory, from buckets of so many destinations, while lists of
@@ -156,12 +181,12 @@ impl Budget {
             return Err(self.refuse(purpose, 1, fixed.saturating_add(least)));
         };
         let share = share(threads);
-        // An eighth for the in-weights: edges outnumber the destinations they go to.
-        let destinations = (share / 8 / 8).clamp(bucket, bucket.max(MOST_DESTINATIONS));
-        let destinations =
-            if own + destinations * 8 + 2 * LEAST_SEGMENT <= share { destinations } else { bucket };
-        let segment_edges = (share - own - destinations * 8) / (2 * edge_bytes);
-        Ok(EncodePlan { threads, segment_edges: segment_edges.min(self.limits.segment_edges), destinations })
+        // The allocator keeps some memory of the phases before: measured, 8 MiB of 128.
+        let kept = (share - least).min(self.total / 16 / threads as u64);
+        let segment_edges = (share - kept - own - bucket * 8) / (2 * edge_bytes);
+        // The sort counts in 32 bits.
+        let segment_edges = segment_edges.min(self.limits.segment_edges).min(u32::MAX.into());
+        Ok(EncodePlan { threads, segment_edges })
     }
 }
 
@@ -175,8 +200,8 @@ mod tests {
 
     /// What a plan will hold, counted again.
     fn held(plan: EncodePlan, vertices: u64, edge_bytes: u64) -> u64 {
-        let worker =
-            WORKER + (RUN + READ) as u64 + plan.destinations * 8 + 2 * plan.segment_edges * edge_bytes;
+        let in_weights = 8 << 14;
+        let worker = WORKER + (RUN + READ) as u64 + in_weights + 2 * plan.segment_edges * edge_bytes;
         PROCESS + vertices * 4 + plan.threads as u64 * worker
     }
 
@@ -188,8 +213,16 @@ mod tests {
             assert!(held(plan, vertices, edge_bytes) + (1 << 20) <= 256 << 20);
             assert!(plan.threads == 2 && plan.segment_edges > 2_000_000, "{plan:?}");
         }
-        let scatter = budget(256 << 20).scatter(512, Bitmap::bytes_for(vertices)).unwrap();
-        assert_eq!(scatter, ScatterPlan { threads: 2, block: 64 << 10 });
+        let scatter = budget(256 << 20).scatter(512, Bitmap::bytes_for(vertices), 4 * vertices).unwrap();
+        assert_eq!(scatter, ScatterPlan { threads: 2, block: 32 << 10, hold: 0 });
+    }
+
+    #[test]
+    fn scale_22_fits_1_gib_without_a_spill() {
+        let scatter = budget(1 << 30).scatter(256, 0, 4 << 22).unwrap();
+        assert!(scatter.hold > (64 << 20) * 6, "{scatter:?}");
+        let plan = budget(1 << 30).encode(1 << 22, 1 << 14, scatter.hold, 8).unwrap();
+        assert!(plan.segment_edges > 10_000_000, "{plan:?}");
     }
 
     #[test]
@@ -205,13 +238,15 @@ mod tests {
                     }
                     Err(other) => panic!("{other}"),
                 }
-                match budget(total).scatter(300, vertices) {
+                match budget(total).scatter(300, vertices, 4 * vertices) {
                     Ok(plan) => {
                         let held = plan.threads as u64 * (WORKER + 300 * plan.block as u64);
-                        assert!(PROCESS + vertices + held <= total);
+                        assert!(PROCESS + vertices + held + plan.hold <= total);
                     }
                     Err(GridError::Memory { needed, .. }) => {
-                        assert!(needed > total && budget(needed).scatter(300, vertices).is_ok());
+                        assert!(
+                            needed > total && budget(needed).scatter(300, vertices, 4 * vertices).is_ok()
+                        );
                     }
                     Err(other) => panic!("{other}"),
                 }

@@ -1,26 +1,47 @@
 //! Sorting a segment of edges by (source window, destination, source, weight).
 //!
 //! Within a window sources are few enough that their contributions stay in L2, whatever their order; destinations
-//! then come in sequence, so the sums of a column are streamed. A least-significant-digit radix sort does the two
-//! leading keys in a few passes; what is left is to sort runs of equal window and destination, which are short. So
-//! the order is total, and a segment's bytes do not depend on which thread spilled which edge first.
+//! then come in sequence, so the sums of a column are streamed. The three ids become one number while they are sorted,
+//! because to take it apart again for every digit costs more than moving it. A least-significant-digit radix sort does
+//! the digits, having counted all of them in one pass; only a bucket too large for that in the cache is cut by its
+//! leading digit before. The order is total, and a segment's bytes do not depend on which thread spilled which edge first.
 
 use bytemuck::Pod;
 
 use crate::grid::chunk::{RawEdge, RawEdgeF64};
 
-/// Bits of a digit at most: 2^11 counters and as many open cache lines still fit L1 and the TLB's second level.
+/// Bits of a digit at most: counters of all digits in L1, and 2^11 open cache lines in L2.
 const DIGIT: u32 = 11;
+/// Bytes of a stretch that is sorted digit by digit: with its scratch a few MiB, which a share of the L3 holds.
+const STRETCH: usize = 4 << 20;
+/// Records that are not worth a radix sort's counters.
+const FEW: usize = 48;
 
-/// An edge as it is sorted: dense ids.
+/// An edge as it is sorted: two numbers for its ends, and a weight.
 pub(super) trait Record: Pod + Send + Sync {
+    /// Whether there are weights.
+    const WEIGHTED: bool;
     fn new(source: u32, destination: u32, weight: f64) -> Self;
     fn source(&self) -> u32;
     fn destination(&self) -> u32;
     fn weight(&self) -> f64;
+
+    /// Both ends as one number.
+    #[inline]
+    fn ends(&self) -> u64 {
+        u64::from(self.source()) | u64::from(self.destination()) << u32::BITS
+    }
+
+    /// The same with other ends.
+    #[inline]
+    fn with_ends(&self, ends: u64) -> Self {
+        Self::new(ends as u32, (ends >> u32::BITS) as u32, self.weight())
+    }
 }
 
 impl Record for RawEdge {
+    const WEIGHTED: bool = false;
+    #[inline]
     fn new(source: u32, destination: u32, _weight: f64) -> Self {
         Self { source, destination }
     }
@@ -39,6 +60,8 @@ impl Record for RawEdge {
 }
 
 impl Record for RawEdgeF64 {
+    const WEIGHTED: bool = true;
+    #[inline]
     fn new(source: u32, destination: u32, weight: f64) -> Self {
         Self { source, destination, weight }
     }
@@ -69,75 +92,141 @@ pub(super) struct Keys {
     pub(super) window: u64,
 }
 
-/// Sorts `records`, with `scratch` of the same length. Returns true where the result is in `scratch`.
-pub(super) fn sort<R: Record>(records: &mut [R], scratch: &mut [R], keys: Keys) -> bool {
-    let (mut from, mut to) = (records, scratch);
-    let mut swapped = false;
-    let mut pass = |digit: Digit| {
-        match digit.of {
-            Key::Destination => scatter(from, to, digit, |record| record.destination() - keys.first),
-            Key::Window if keys.window.is_power_of_two() => {
-                let shift = keys.window.ilog2();
-                scatter(from, to, digit, |record| record.source() >> shift);
-            }
-            Key::Window => {
-                // There is more than one window, so its width is below 2^32.
-                let window = keys.window as u32;
-                scatter(from, to, digit, |record| record.source() / window);
-            }
+/// Bits that tell the numbers below `range` apart.
+fn bits(range: u64) -> u32 {
+    u64::BITS - range.saturating_sub(1).leading_zeros()
+}
+
+/// Sorts `records`, with `scratch` of the same length.
+pub(super) fn sort<R: Record>(records: &mut [R], scratch: &mut [R], keys: Keys) {
+    // Where one window holds all, its true width does not matter. So both parts of a source take 33 bits at most; the
+    // destinations take 20, since that is what a bucket has at most.
+    let window = if keys.window < keys.vertices { keys.window } else { keys.vertices.next_power_of_two() };
+    let (in_window, in_row) = (bits(window), bits(window) + bits(keys.width));
+    let total = in_row + bits(keys.vertices.div_ceil(window));
+    debug_assert!(total <= u64::BITS, "{keys:?}");
+    let row = |record: &R| u64::from(record.destination() - keys.first) << in_window;
+    // In the order of significance: window, destination, source within the window.
+    if window.is_power_of_two() {
+        for record in &mut *records {
+            let source = u64::from(record.source());
+            *record =
+                record.with_ends((source >> in_window) << in_row | row(record) | (source & (window - 1)));
+        }
+    } else {
+        for record in &mut *records {
+            let source = u64::from(record.source());
+            *record = record.with_ends((source / window) << in_row | row(record) | (source % window));
+        }
+    }
+    sort_by_ends(records, scratch, Place::First, total);
+    let mask = |bits: u32| (1_u64 << bits) - 1;
+    for record in records {
+        let ends = record.ends();
+        let source = (ends >> in_row) * window + (ends & mask(in_window));
+        let destination = keys.first + (ends >> in_window & mask(in_row - in_window)) as u32;
+        *record = R::new(source as u32, destination, record.weight());
+    }
+}
+
+/// Which of two arrays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    First,
+    Second,
+}
+
+impl Place {
+    fn other(self) -> Self {
+        if self == Self::First { Self::Second } else { Self::First }
+    }
+}
+
+/// Sorts `first`, whose ends differ in the lower `bits` only, with the result in `place`.
+fn sort_by_ends<R: Record>(first: &mut [R], second: &mut [R], place: Place, bits: u32) {
+    let stretch = STRETCH / size_of::<R>();
+    if first.len() <= FEW || bits == 0 {
+        first.sort_unstable_by_key(|record| (record.ends(), record.weight().to_bits()));
+        if place == Place::Second {
+            second.copy_from_slice(first);
+        }
+        return;
+    }
+    if first.len() > stretch {
+        let digit = ((first.len() / stretch).ilog2() + 2).min(DIGIT).min(bits);
+        let ends = deal::<R, 1>(first, second, bits - digit, digit);
+        // What lies in `second` now goes back and forth from there.
+        let mut start = 0;
+        for end in ends[0][..1 << digit].iter().map(|&end| end as usize) {
+            sort_by_ends(&mut second[start..end], &mut first[start..end], place.other(), bits - digit);
+            start = end;
+        }
+        return;
+    }
+    let digit = (first.len().ilog2() - 1).min(DIGIT);
+    let passes = bits.div_ceil(digit);
+    match passes {
+        1 => drop(deal::<R, 1>(first, second, 0, bits)),
+        2 => drop(deal::<R, 2>(first, second, 0, bits)),
+        3 => drop(deal::<R, 3>(first, second, 0, bits)),
+        4 => drop(deal::<R, 4>(first, second, 0, bits)),
+        5 => drop(deal::<R, 5>(first, second, 0, bits)),
+        6 => drop(deal::<R, 6>(first, second, 0, bits)),
+        // Few records of many bits.
+        _ => first.sort_unstable_by_key(Record::ends),
+    }
+    let (sorted, other, at) = match passes {
+        1 | 3 | 5 => (second, first, Place::Second),
+        _ => (first, second, Place::First),
+    };
+    if R::WEIGHTED {
+        for same in sorted.chunk_by_mut(|a, b| a.ends() == b.ends()).filter(|same| same.len() > 1) {
+            same.sort_unstable_by_key(|record| record.weight().to_bits());
+        }
+    }
+    if at != place {
+        other.copy_from_slice(sorted);
+    }
+}
+
+/// Where the records of each value of each digit end.
+type Ends<const DIGITS: usize> = [[u32; 1 << DIGIT]; DIGITS];
+
+/// Sorts `first` by the `bits` of its ends above `low`, cut into so many digits of at most [`DIGIT`] bits, from one array
+/// to the other and back. The order of records that agree in these bits stays as it is.
+fn deal<R: Record, const DIGITS: usize>(
+    first: &mut [R],
+    second: &mut [R],
+    low: u32,
+    bits: u32,
+) -> Ends<DIGITS> {
+    let at = |digit: usize| bits * digit as u32 / DIGITS as u32;
+    let shifts: [u32; DIGITS] = std::array::from_fn(|digit| low + at(digit));
+    let masks: [usize; DIGITS] = std::array::from_fn(|digit| (1 << (at(digit + 1) - at(digit))) - 1);
+    // The second mask changes nothing, and shows the compiler that the index is in range.
+    let value = |record: &R, digit: usize| {
+        (record.ends() >> shifts[digit]) as usize & masks[digit] & ((1 << DIGIT) - 1)
+    };
+    let mut ends = [[0_u32; 1 << DIGIT]; DIGITS];
+    for record in &*first {
+        for (digit, counts) in ends.iter_mut().enumerate() {
+            counts[value(record, digit)] += 1;
+        }
+    }
+    let (mut from, mut to) = (first, second);
+    for (digit, ends) in ends.iter_mut().enumerate() {
+        let mut start = 0;
+        for count in &mut ends[..=masks[digit]] {
+            start += std::mem::replace(count, start);
+        }
+        for record in &*from {
+            let place = &mut ends[value(record, digit)];
+            to[*place as usize] = *record;
+            *place += 1;
         }
         std::mem::swap(&mut from, &mut to);
-        swapped = !swapped;
-    };
-    digits(Key::Destination, keys.width).for_each(&mut pass);
-    digits(Key::Window, keys.vertices.div_ceil(keys.window)).for_each(&mut pass);
-    let same_row = |a: &R, b: &R| {
-        a.destination() == b.destination()
-            && u64::from(a.source()) / keys.window == u64::from(b.source()) / keys.window
-    };
-    for row in from.chunk_by_mut(same_row).filter(|row| row.len() > 1) {
-        row.sort_unstable_by_key(|record| (record.source(), record.weight().to_bits()));
     }
-    swapped
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Key {
-    Destination,
-    Window,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Digit {
-    of: Key,
-    shift: u32,
-    bits: u32,
-}
-
-/// Digits of a key below `range`, the least significant first, of even size.
-fn digits(of: Key, range: u64) -> impl Iterator<Item = Digit> {
-    let bits = u64::BITS - range.saturating_sub(1).leading_zeros();
-    let passes = bits.div_ceil(DIGIT);
-    let at = move |pass: u32| bits * pass / passes;
-    (0..passes).map(move |pass| Digit { of, shift: at(pass), bits: at(pass + 1) - at(pass) })
-}
-
-fn scatter<R: Record>(from: &[R], to: &mut [R], digit: Digit, key: impl Fn(&R) -> u32) {
-    let mask = (1_u32 << digit.bits) - 1;
-    let value = |record: &R| ((key(record) >> digit.shift) & mask) as usize;
-    let mut next = [0_usize; 1 << DIGIT];
-    for record in from {
-        next[value(record)] += 1;
-    }
-    let mut start = 0;
-    for count in &mut next {
-        start += std::mem::replace(count, start);
-    }
-    for record in from {
-        let place = &mut next[value(record)];
-        to[*place] = *record;
-        *place += 1;
-    }
+    ends
 }
 
 #[cfg(test)]
@@ -158,8 +247,28 @@ mod tests {
             let mut expected = records.clone();
             expected.sort_by_key(|r| (u64::from(r.source) / window, r.destination, r.source, r.weight.to_bits()));
             let mut scratch = records.clone();
-            let in_scratch = sort(&mut records, &mut scratch, keys);
-            prop_assert_eq!(if in_scratch { scratch } else { records }, expected);
+            sort(&mut records, &mut scratch, keys);
+            prop_assert_eq!(records, expected);
+        }
+    }
+
+    /// Enough for stretches within stretches.
+    #[test]
+    fn many_edges_of_few_windows_are_sorted_too() {
+        for (window, skew) in [(4096_u64, 0), (1 << 16, 7), (5000, 3)] {
+            let keys = Keys { first: 10, width: 1 << 19, vertices: 1 << 18, window };
+            let record = |number: u64| {
+                let mixed = crate::grid::digest::digest(number / 2, 1, 2);
+                let source = (mixed & 0x3_ffff) as u32 >> (mixed >> 60 & skew);
+                RawEdgeF64::new(source, 10 + (mixed >> 20 & 0x7_ffff) as u32, (number % 3) as f64)
+            };
+            let mut records: Vec<RawEdgeF64> = (0..600_000).map(record).collect();
+            let mut expected = records.clone();
+            expected
+                .sort_by_key(|r| (u64::from(r.source) / window, r.destination, r.source, r.weight.to_bits()));
+            let mut scratch = records.clone();
+            sort(&mut records, &mut scratch, keys);
+            assert!(records == expected, "windows of {window}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Edges on disk during an import: one anonymous file, to which threads append buffers of records, each buffer
-//! on the list of its bucket.
+//! Edges set aside during an import: threads append buffers of records, each buffer on the list of its bucket, to the
+//! memory that the import can spare and then to one anonymous file.
 //!
 //! The file has no name, so that it is gone however the process ends. One file for all buckets asks for no more
 //! open files than one; what was consumed is given back by punching holes, so that an import needs the disk space
@@ -8,76 +8,134 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::dataset::Edge;
 use crate::grid::error::GridError;
 use crate::grid::parallel::lock;
+use crate::storage::huge;
 
 /// File systems give back whole blocks of this size, so buffers begin at its multiples.
 const ALIGNMENT: u64 = 4096;
 
-/// How a record is stored: source, destination (u32 each, or u64 where `wide`) and, where `weighted`, an f64.
-/// Writers widen when they meet an id or a weight that asks for it, so most graphs never pay for what they lack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How a record is stored: so many bytes of ids and, where `weighted`, an f64. A survey stores source and destination
+/// (u32 each, or u64 where they ask for it); a partition what [`Packing`] makes of them. Writers widen when they meet
+/// an id or a weight that asks for it, so most graphs never pay for what they lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
-    pub(super) wide: bool,
+    pub(super) ids: u8,
     pub(super) weighted: bool,
 }
 
 impl Form {
+    /// Two u32 without weight.
+    pub(super) const NARROW: Self = Self { ids: 8, weighted: false };
+
     /// Bytes of a record.
     pub(super) fn bytes(self) -> usize {
-        (if self.wide { 16 } else { 8 }) + if self.weighted { 8 } else { 0 }
+        usize::from(self.ids) + if self.weighted { 8 } else { 0 }
     }
 
     /// The narrowest form for both.
     pub(super) fn or(self, other: Self) -> Self {
-        Self { wide: self.wide | other.wide, weighted: self.weighted | other.weighted }
+        Self { ids: self.ids.max(other.ids), weighted: self.weighted | other.weighted }
     }
 
-    /// The narrowest form for these edges, ids as they are.
+    /// The narrowest form of a survey for these edges.
     pub(super) fn of(edges: &[Edge]) -> Self {
         let ids = edges.iter().fold(0, |all, edge| all | edge.source | edge.target);
-        Self { wide: ids > u64::from(u32::MAX), weighted: edges.iter().any(is_weighted) }
+        let wide = ids > u64::from(u32::MAX);
+        Self { ids: if wide { 16 } else { 8 }, weighted: edges.iter().any(is_weighted) }
     }
 
-    /// The edge in a record of this form.
+    /// The edge in a survey's record of this form.
     pub(super) fn decode(self, record: &[u8]) -> Edge {
         let u32_at =
             |at: usize| record[at..].first_chunk().map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
-        let u64_at = |at: usize| record[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        let (source, target) = if self.wide { (u64_at(0), u64_at(8)) } else { (u32_at(0), u32_at(4)) };
-        let weight = if self.weighted { f64::from_bits(u64_at(self.bytes() - 8)) } else { 1.0 };
-        Edge { source, target, weight }
+        let (source, target) =
+            if self.ids > 8 { (u64_at(record, 0), u64_at(record, 8)) } else { (u32_at(0), u32_at(4)) };
+        Edge { source, target, weight: self.weight(record) }
+    }
+
+    /// The weight in a record of this form.
+    fn weight(self, record: &[u8]) -> f64 {
+        if self.weighted { f64::from_bits(u64_at(record, self.ids.into())) } else { 1.0 }
+    }
+}
+
+fn u64_at(record: &[u8], at: usize) -> u64 {
+    record[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The ids of a bucket's edge in few bytes: the destination within the bucket, and the source, next to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Packing {
+    source_bits: u32,
+    bucket_bits: u32,
+}
+
+/// Bytes that are written and read for a record's ids, of which those behind the record do not count.
+pub(super) const WORD: usize = size_of::<u64>();
+
+impl Packing {
+    /// For sources below `vertices` (at most 2^32) and buckets of `2^bucket_bits` (at most 2^20) destinations: less than 8 bytes.
+    pub(super) fn new(vertices: u64, bucket_bits: u32) -> Self {
+        let source_bits = u64::BITS - vertices.saturating_sub(1).leading_zeros();
+        assert!(source_bits + bucket_bits < u64::BITS - 8, "{source_bits} and {bucket_bits} bits");
+        Self { source_bits, bucket_bits }
+    }
+
+    /// The form of its records.
+    pub(super) fn form(self, weighted: bool) -> Form {
+        let ids = (self.source_bits + self.bucket_bits).div_ceil(u8::BITS).max(1);
+        Form { ids: ids as u8, weighted }
+    }
+
+    /// The ids as a number.
+    #[inline]
+    fn pack(self, source: u32, target: u32) -> u64 {
+        let target = u64::from(target) & ((1 << self.bucket_bits) - 1);
+        target << self.source_bits | u64::from(source)
+    }
+
+    /// Calls `take(source, destination within the bucket, weight)` for each record in `bytes`, of this form, behind
+    /// which there are 8 more bytes.
+    #[inline]
+    pub(super) fn unpack(self, form: Form, bytes: &[u8], mut take: impl FnMut(u32, u32, f64)) {
+        let (sources, ids) = ((1_u64 << self.source_bits) - 1, (1_u64 << (8 * u32::from(form.ids))) - 1);
+        let split = |word: u64| ((word & sources) as u32, ((word & ids) >> self.source_bits) as u32);
+        let record = form.bytes();
+        let end = bytes.len() - WORD;
+        for at in (0..end).step_by(record) {
+            let (source, target) = split(u64_at(bytes, at));
+            let weight = if form.weighted { form.weight(&bytes[at..]) } else { 1.0 };
+            take(source, target, weight);
+        }
     }
 }
 
 /// Whether the weight must be stored. Bits are compared, so that no weight comes back changed.
-pub(super) fn is_weighted(edge: &Edge) -> bool {
+pub(in crate::grid) fn is_weighted(edge: &Edge) -> bool {
     edge.weight.to_bits() != 1.0_f64.to_bits()
 }
 
-/// A record of narrow ids without weight.
-#[inline]
-pub(super) fn unit_record(source: u32, target: u32) -> [u8; 8] {
-    (u64::from(source) | u64::from(target) << 32).to_le_bytes()
+/// Bytes of memory that a thread fills at once.
+pub(super) const SLAB: usize = 2 << 20;
+
+/// Where records lie.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    File { offset: u64 },
+    Memory { slab: u32, at: u32 },
 }
 
-/// A record of narrow ids with its weight.
-#[inline]
-pub(super) fn weighted_record(source: u32, target: u32, weight: f64) -> [u8; 16] {
-    let ids = u64::from(source) | u64::from(target) << 32;
-    (u128::from(ids) | u128::from(weight.to_bits()) << 64).to_le_bytes()
-}
-
-/// Records of one form that lie together in the file.
+/// Records of one form that lie together.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
-    pub(super) offset: u64,
+    place: Place,
     pub(super) records: u32,
     pub(super) form: Form,
 }
@@ -90,22 +148,27 @@ pub(super) struct Spill {
     folder: PathBuf,
     end: AtomicU64,
     lists: Vec<Mutex<Vec<Extent>>>,
+    /// Memory, in the order in which threads took to filling it; there once it is full.
+    slabs: Vec<OnceLock<Vec<u8>>>,
+    next_slab: AtomicUsize,
 }
 
 impl Spill {
-    /// An empty file in `folder` with so many lists.
-    pub(super) fn create(folder: &Path, lists: usize) -> Result<Self, GridError> {
+    /// An empty file in `folder` with so many lists, and `memory` bytes to be filled before it.
+    pub(super) fn create(folder: &Path, lists: usize, memory: u64) -> Result<Self, GridError> {
         let file =
             tempfile::tempfile_in(folder).map_err(GridError::io("creating a temporary file in", folder))?;
         let lists = (0..lists).map(|_| Mutex::default()).collect();
-        Ok(Self { file, folder: folder.to_owned(), end: AtomicU64::new(0), lists })
+        let slabs = (0..memory / SLAB as u64).map(|_| OnceLock::new()).collect();
+        let next_slab = AtomicUsize::new(0);
+        Ok(Self { file, folder: folder.to_owned(), end: AtomicU64::new(0), lists, slabs, next_slab })
     }
 
-    /// A writer with a buffer of `capacity` bytes for every list.
-    pub(super) fn writer(&self, capacity: usize) -> Writer<'_> {
+    /// A writer with a buffer of `capacity` bytes for every list, and the form of its first records.
+    pub(super) fn writer(&self, capacity: usize, form: Form) -> Writer<'_> {
         let lists = self.lists.len();
-        let bytes = vec![0; lists * capacity];
-        Writer { spill: self, form: Form::default(), capacity, bytes, used: vec![0; lists] }
+        let bytes = huge::filled(lists * capacity, 0);
+        Writer { spill: self, form, capacity, bytes, used: vec![0; lists], slab: None }
     }
 
     /// Takes a list's extents.
@@ -129,27 +192,49 @@ impl Spill {
         (capacity * size_of::<Extent>()) as u64
     }
 
-    /// Reads the records of an extent from the `skip`-th on, as many as fill `bytes`.
-    pub(super) fn read(&self, extent: &Extent, skip: usize, bytes: &mut [u8]) -> Result<(), GridError> {
-        let offset = extent.offset + (skip * extent.form.bytes()) as u64;
-        let failed = GridError::io("reading a temporary file in", &self.folder);
-        self.file.read_exact_at(bytes, offset).map_err(failed)
+    /// Bytes of memory that may be filled.
+    pub(super) fn memory(&self) -> u64 {
+        (self.slabs.len() * SLAB) as u64
+    }
+
+    /// `count` records of an extent from the `skip`-th on, with a word behind them, in memory or read into `buffer`,
+    /// which has room for both.
+    pub(super) fn view<'s>(
+        &'s self,
+        extent: &Extent,
+        skip: usize,
+        count: usize,
+        buffer: &'s mut [u8],
+    ) -> Result<&'s [u8], GridError> {
+        let record = extent.form.bytes();
+        let (skip, len) = (skip * record, count * record);
+        match extent.place {
+            Place::File { offset } => {
+                let failed = GridError::io("reading a temporary file in", &self.folder);
+                self.file.read_exact_at(&mut buffer[..len], offset + skip as u64).map_err(failed)?;
+                Ok(&buffer[..len + WORD])
+            }
+            Place::Memory { slab, at } => {
+                // The writers gave all their memory back before anybody reads.
+                let slab = self.slabs[slab as usize].get().map_or(&[][..], Vec::as_slice);
+                Ok(&slab[at as usize + skip..][..len + WORD])
+            }
+        }
     }
 
     /// Gives an extent's disk space back. Where the file system cannot, the space is free when the import ends.
     pub(super) fn release(&self, extent: &Extent) {
+        let Place::File { offset } = extent.place else { return };
         let bytes = padded(extent.records as usize * extent.form.bytes());
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let _ = fallocate(&self.file, flags, extent.offset, bytes);
+        let _ = fallocate(&self.file, flags, offset, bytes);
     }
 
-    fn append(&self, list: usize, form: Form, bytes: &[u8]) -> Result<(), GridError> {
+    fn write(&self, bytes: &[u8]) -> Result<Place, GridError> {
         let offset = self.end.fetch_add(padded(bytes.len()), Ordering::Relaxed);
         let failed = GridError::io("writing a temporary file in", &self.folder);
         self.file.write_all_at(bytes, offset).map_err(failed)?;
-        let records = (bytes.len() / form.bytes()) as u32;
-        lock(&self.lists[list]).push(Extent { offset, records, form });
-        Ok(())
+        Ok(Place::File { offset })
     }
 }
 
@@ -166,6 +251,15 @@ pub(super) struct Writer<'a> {
     bytes: Vec<u8>,
     /// Bytes used of each buffer.
     used: Vec<u32>,
+    /// The memory that is being filled.
+    slab: Option<Slab>,
+}
+
+/// Memory that belongs to one writer until it is full.
+#[derive(Debug)]
+struct Slab {
+    number: usize,
+    bytes: Vec<u8>,
 }
 
 impl Writer<'_> {
@@ -181,7 +275,7 @@ impl Writer<'_> {
 
     /// Appends a record of the writer's form.
     #[inline]
-    pub(super) fn append<const N: usize>(&mut self, list: usize, record: [u8; N]) -> Result<(), GridError> {
+    fn append<const N: usize>(&mut self, list: usize, record: [u8; N]) -> Result<(), GridError> {
         debug_assert_eq!(N, self.form.bytes());
         if self.used[list] as usize + N > self.capacity {
             self.flush_list(list)?;
@@ -192,38 +286,112 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Appends a bucket's edge without weight to a writer of such.
+    #[inline]
+    pub(super) fn append_unit(
+        &mut self,
+        list: usize,
+        packing: Packing,
+        source: u32,
+        target: u32,
+    ) -> Result<(), GridError> {
+        if self.used[list] as usize + WORD > self.capacity {
+            self.flush_list(list)?;
+        }
+        let start = list * self.capacity + self.used[list] as usize;
+        self.bytes[start..start + WORD].copy_from_slice(&packing.pack(source, target).to_le_bytes());
+        self.used[list] += u32::from(self.form.ids);
+        Ok(())
+    }
+
+    /// Appends a bucket's edge with its weight to a writer of such.
+    #[inline]
+    pub(super) fn append_weighted(
+        &mut self,
+        list: usize,
+        packing: Packing,
+        source: u32,
+        target: u32,
+        weight: f64,
+    ) -> Result<(), GridError> {
+        let (ids, bytes) = (usize::from(self.form.ids), self.form.bytes());
+        if self.used[list] as usize + bytes > self.capacity {
+            self.flush_list(list)?;
+        }
+        let start = list * self.capacity + self.used[list] as usize;
+        let record = &mut self.bytes[start..start + bytes];
+        record[..WORD].copy_from_slice(&packing.pack(source, target).to_le_bytes());
+        record[ids..].copy_from_slice(&weight.to_bits().to_le_bytes());
+        self.used[list] += bytes as u32;
+        Ok(())
+    }
+
     /// Appends an edge with the ids of its source; the writer was widened for it.
     pub(super) fn append_edge(&mut self, list: usize, edge: &Edge) -> Result<(), GridError> {
         let &Edge { source, target, weight } = edge;
-        match self.form {
-            Form { wide: false, weighted: false } => {
-                self.append(list, unit_record(source as u32, target as u32))
+        let narrow = source & u64::from(u32::MAX) | target << 32;
+        match (self.form.ids, self.form.weighted) {
+            (8, false) => self.append(list, narrow.to_le_bytes()),
+            (8, true) => {
+                let record = [narrow, weight.to_bits()].map(u64::to_le_bytes);
+                self.append::<16>(list, bytemuck::cast(record))
             }
-            Form { wide: false, weighted: true } => {
-                self.append(list, weighted_record(source as u32, target as u32, weight))
-            }
-            Form { wide: true, weighted: false } => {
-                self.append::<16>(list, bytemuck::cast([source, target].map(u64::to_le_bytes)))
-            }
-            Form { wide: true, weighted: true } => {
+            (_, false) => self.append::<16>(list, bytemuck::cast([source, target].map(u64::to_le_bytes))),
+            (_, true) => {
                 let record = [source, target, weight.to_bits()].map(u64::to_le_bytes);
                 self.append::<24>(list, bytemuck::cast(record))
             }
         }
     }
 
-    /// Writes what the buffers hold.
+    /// Sets aside what the buffers hold, so that it can be read.
     pub(super) fn flush(&mut self) -> Result<(), GridError> {
-        (0..self.used.len()).try_for_each(|list| self.flush_list(list))
+        (0..self.used.len()).try_for_each(|list| self.flush_list(list))?;
+        self.give_slab();
+        Ok(())
     }
 
+    #[cold]
     fn flush_list(&mut self, list: usize) -> Result<(), GridError> {
         let used = std::mem::take(&mut self.used[list]) as usize;
         if used == 0 {
             return Ok(());
         }
         let start = list * self.capacity;
-        self.spill.append(list, self.form, &self.bytes[start..start + used])
+        let place = match self.keep(start, used) {
+            Some(place) => place,
+            None => self.spill.write(&self.bytes[start..start + used])?,
+        };
+        let (form, records) = (self.form, (used / self.form.bytes()) as u32);
+        lock(&self.spill.lists[list]).push(Extent { place, records, form });
+        Ok(())
+    }
+
+    /// Copies a part of the buffers to memory, if there is some left.
+    fn keep(&mut self, start: usize, used: usize) -> Option<Place> {
+        if self.slab.as_ref().is_none_or(|slab| slab.bytes.len() + used + WORD > SLAB) {
+            self.give_slab();
+            // So that the counter cannot wrap, it is looked at first.
+            let slabs = self.spill.slabs.len();
+            if used + WORD > SLAB || self.spill.next_slab.load(Ordering::Relaxed) >= slabs {
+                return None;
+            }
+            let number = self.spill.next_slab.fetch_add(1, Ordering::Relaxed);
+            let bytes = (number < slabs).then(|| huge::with_capacity(SLAB))?;
+            self.slab = Some(Slab { number, bytes });
+        }
+        let slab = self.slab.as_mut()?;
+        let place = Place::Memory { slab: slab.number as u32, at: slab.bytes.len() as u32 };
+        slab.bytes.extend_from_slice(&self.bytes[start..start + used]);
+        Some(place)
+    }
+
+    fn give_slab(&mut self) {
+        if let Some(Slab { number, mut bytes }) = self.slab.take() {
+            bytes.extend_from_slice(&[0; WORD]);
+            // Its number was given to this writer alone, so nobody else fills the place.
+            let _ = self.spill.slabs[number].set(bytes);
+        }
     }
 }
 
@@ -234,8 +402,8 @@ mod tests {
     #[test]
     fn every_form_gives_back_what_was_written() {
         let folder = tempfile::tempdir().unwrap();
-        let spill = Spill::create(folder.path(), 1).unwrap();
-        let mut writer = spill.writer(100);
+        let spill = Spill::create(folder.path(), 1, 0).unwrap();
+        let mut writer = spill.writer(100, Form::NARROW);
         let edge = |source, target, weight| Edge { source, target, weight };
         let written = [edge(1, 2, 1.0), edge(3, 4, -0.0), edge(1 << 63, 7, 0.1), edge(5, u64::MAX, 1.0)];
         for round in written {
@@ -247,9 +415,12 @@ mod tests {
         writer.flush().unwrap();
         let mut read = Vec::new();
         for extent in spill.take(0) {
-            let mut bytes = vec![0; extent.records as usize * extent.form.bytes()];
-            spill.read(&extent, 0, &mut bytes).unwrap();
-            read.extend(bytes.chunks_exact(extent.form.bytes()).map(|record| extent.form.decode(record)));
+            let (count, record) = (extent.records as usize, extent.form.bytes());
+            let mut bytes = vec![0; count * record + WORD];
+            let bytes = spill.view(&extent, 0, count, &mut bytes).unwrap();
+            read.extend(
+                bytes[..count * record].chunks_exact(record).map(|record| extent.form.decode(record)),
+            );
         }
         let bits = |edge: &Edge| (edge.source, edge.target, edge.weight.to_bits());
         let expected = written.iter().flat_map(|edge| std::iter::repeat_n(bits(edge), 9));
@@ -259,35 +430,42 @@ mod tests {
     #[test]
     fn every_list_gives_back_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        let spill = Spill::create(folder.path(), 3).unwrap();
-        let mut writer = spill.writer(64);
-        let mut written = Vec::new();
-        for round in 0..40_u32 {
-            let (source, target, weight) = (round, round * 7, f64::from(round) / 3.0);
-            let unit = round < 20;
-            let weight = if unit { 1.0 } else { weight };
-            let form = writer.widen(Form { wide: false, weighted: !unit }).unwrap();
-            assert_eq!(form.weighted, !unit);
-            let list = round as usize % 3;
-            if unit {
-                writer.append(list, unit_record(source, target)).unwrap();
-            } else {
-                writer.append(list, weighted_record(source, target, weight)).unwrap();
+        for (vertices, bucket_bits, memory) in
+            [(2_u64, 0, 0), (300, 7, SLAB as u64), (1 << 24, 16, 0), (1 << 32, 20, 3 << 20)]
+        {
+            let spill = Spill::create(folder.path(), 3, memory).unwrap();
+            let packing = Packing::new(vertices, bucket_bits);
+            let mut writer = spill.writer(64, packing.form(false));
+            let mut written = Vec::new();
+            for round in 0..40_u32 {
+                let source = (u64::from(round).wrapping_mul(0x9e37_79b9) % vertices) as u32;
+                let target = round.wrapping_mul(0x85eb_ca6b) % (1 << bucket_bits);
+                let list = round as usize % 3;
+                let above = (list as u32) << bucket_bits;
+                let weight = if round < 20 { 1.0 } else { f64::from(round) / 3.0 };
+                if writer.widen(packing.form(round >= 20)).unwrap().weighted {
+                    writer.append_weighted(list, packing, source, above | target, weight).unwrap();
+                } else {
+                    writer.append_unit(list, packing, source, above | target).unwrap();
+                }
+                written.push((list, (source, target, weight.to_bits())));
             }
-            written.push((list, Edge { source: source.into(), target: target.into(), weight }));
-        }
-        writer.flush().unwrap();
-        for list in 0..3 {
-            let mut read = Vec::new();
-            for extent in spill.take(list) {
-                let mut bytes = vec![0; extent.records as usize * extent.form.bytes()];
-                spill.read(&extent, 0, &mut bytes).unwrap();
-                read.extend(bytes.chunks_exact(extent.form.bytes()).map(|record| extent.form.decode(record)));
-                spill.release(&extent);
+            writer.flush().unwrap();
+            for list in 0..3 {
+                let mut read = Vec::new();
+                for extent in spill.take(list) {
+                    let count = extent.records as usize;
+                    let mut bytes = vec![0xff; count * extent.form.bytes() + WORD];
+                    let bytes = spill.view(&extent, 0, count, &mut bytes).unwrap();
+                    packing.unpack(extent.form, bytes, |source, target, weight| {
+                        read.push((source, target, weight.to_bits()));
+                    });
+                    spill.release(&extent);
+                }
+                let expected: Vec<_> =
+                    written.iter().filter(|(of, _)| *of == list).map(|(_, edge)| *edge).collect();
+                assert_eq!(read, expected);
             }
-            let expected: Vec<Edge> =
-                written.iter().filter(|(of, _)| *of == list).map(|(_, edge)| *edge).collect();
-            assert_eq!(read, expected);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::progress::Unit;
 
 use super::ids::{Distinct, IdMap, Marks, TooMany};
 use super::plan::{Budget, IdPlan, READ};
-use super::spill::{Extent, Form, Spill};
+use super::spill::{Extent, Form, Spill, WORD};
 
 /// What is known before edges are dealt out.
 pub(super) struct Survey<'a> {
@@ -29,8 +29,8 @@ pub(super) struct Survey<'a> {
 
 /// Edges with original ids.
 pub(super) enum Edges<'a> {
-    /// From their source; the number of edges where an earlier read counted them.
-    Source(&'a dyn EdgeSource, Option<u64>),
+    /// From their source.
+    Source(&'a dyn EdgeSource),
     /// From the spill of the survey.
     Spilled(Spill, Summary),
 }
@@ -47,7 +47,7 @@ pub(super) fn survey<'a>(
         ids: IdMap::Identity { vertices },
         rule,
         positions: None,
-        edges: Edges::Source(source, None),
+        edges: Edges::Source(source),
     };
     match source.vertices() {
         VertexSet::Declared(vertices) => Ok(dense(vertices, "declared")),
@@ -83,19 +83,19 @@ fn survey_range<'a>(
     stage: &str,
     context: Context<'_>,
 ) -> Result<Survey<'a>, GridError> {
-    let largest = AtomicU64::new(0);
-    let count = AtomicU64::new(0);
-    read_source(source, &format!("{stage}: count vertices"), context, |_, edges| {
-        largest.fetch_max(largest_id(edges), Ordering::Relaxed);
-        count.fetch_add(edges.len() as u64, Ordering::Relaxed);
-        Ok(())
-    })?;
-    let (largest, count) = (largest.into_inner(), count.into_inner());
-    let vertices = if count == 0 { 0 } else { u128::from(largest) + 1 };
+    let (total, unit) = source.size();
+    context.progress.begin(&format!("{stage}: count vertices"), total, unit);
+    let largest = source.largest_id(context);
+    context.progress.end();
+    let vertices = largest?.map_or(0, |largest| u128::from(largest) + 1);
     let vertices = u64::try_from(vertices)
         .map_err(|_| GridError::TooManyVertices { graph: source.describe(), vertices })?;
-    let edges = Edges::Source(source, Some(count));
-    Ok(Survey { ids: IdMap::Identity { vertices }, rule: "range", positions: None, edges })
+    Ok(Survey {
+        ids: IdMap::Identity { vertices },
+        rule: "range",
+        positions: None,
+        edges: Edges::Source(source),
+    })
 }
 
 fn largest_id(edges: &[Edge]) -> u64 {
@@ -109,8 +109,9 @@ fn survey_seen<'a>(
     budget: &Budget,
     context: Context<'_>,
 ) -> Result<Survey<'a>, GridError> {
-    let spill = Spill::create(folder, 1)?;
-    let writers: Vec<_> = (0..context.threads).map(|_| Mutex::new(spill.writer(READ))).collect();
+    let spill = Spill::create(folder, 1, 0)?;
+    let writers: Vec<_> =
+        (0..context.threads).map(|_| Mutex::new(spill.writer(READ, Form::NARROW))).collect();
     let largest = AtomicU64::new(0);
     let summary = read_source(source, &format!("{stage}: read"), context, |worker, edges| {
         largest.fetch_max(largest_id(edges), Ordering::Relaxed);
@@ -220,10 +221,10 @@ fn read_extent(
     edges: &mut Vec<Edge>,
     take: impl Fn(&[Edge]) -> Result<(), GridError>,
 ) -> Result<(), GridError> {
-    let record = extent.form.bytes();
-    bytes.resize(extent.records as usize * record, 0);
-    spill.read(extent, 0, bytes)?;
-    for batch in bytes.chunks(BATCH * record) {
+    let (record, count) = (extent.form.bytes(), extent.records as usize);
+    bytes.resize(count * record + WORD, 0);
+    let bytes = spill.view(extent, 0, count, bytes)?;
+    for batch in bytes[..count * record].chunks(BATCH * record) {
         edges.clear();
         edges.extend(batch.chunks_exact(record).map(|record| extent.form.decode(record)));
         take(edges)?;

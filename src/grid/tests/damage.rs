@@ -5,7 +5,7 @@ use std::fs;
 use super::*;
 use crate::grid::chunk::{CHUNK, ChunkHeader, HEADER, PAYLOAD};
 use crate::grid::manifest::{Manifest, Order, WeightKind};
-use crate::grid::{BlockView, ChunkFault, Edges, Near, Sum};
+use crate::grid::{BlockView, ChunkError, ChunkFault, Edges, KeptBlock, Near, Sum};
 use crate::storage::buffer::AlignedBuffer;
 
 fn small(data: &Path) -> Grid {
@@ -199,6 +199,7 @@ fn a_damaged_payload_with_a_right_checksum_is_refused_or_stays_in_range() {
         let setup = Setup {
             grid: GridSpec {
                 encoding: EncodingSpec::Compact,
+                order: VertexOrderSpec::Natural,
                 columns: Auto::Value(1),
                 ..Setup::default().grid
             },
@@ -314,4 +315,37 @@ fn a_chunk_sealed_again_with_fewer_edges_or_a_source_base_is_an_error_for_every_
     reseal(&grid.paths.parts[0], |header| header.source_base = 1);
     let error = read().unwrap_err().to_string();
     assert!(error.contains("its source base is 0x1, expected 0x0"), "{error}");
+}
+
+#[test]
+fn a_block_that_stays_is_checked_until_it_was_found_good_and_as_what_it_was() {
+    for encoding in [EncodingSpec::Raw, EncodingSpec::Compact] {
+        let data = tempfile::tempdir().unwrap();
+        let grid = small_as(data.path(), encoding, VertexOrderSpec::Natural);
+        let (here, elsewhere) = (grid.expectation(0, 0, 0), grid.expectation(1, 1, 0));
+        let kept = |damage: usize| {
+            let mut buffer = AlignedBuffer::new(CHUNK);
+            buffer.copy_from_slice(&fs::read(&grid.paths.parts[0]).unwrap());
+            buffer[HEADER] ^= damage as u8;
+            KeptBlock::new(buffer)
+        };
+        let edges = |block: &KeptBlock, expect| {
+            let mut edges = Vec::new();
+            for chunk in block.view(CHUNK, expect) {
+                chunk?.for_each(|source, target, weight| edges.push((source, target, weight.to_bits())));
+            }
+            Ok::<_, ChunkError>(edges)
+        };
+        let good = kept(0);
+        let first = edges(&good, here).unwrap();
+        assert!(!first.is_empty());
+        for _ in 0..2 {
+            assert_eq!(edges(&good, here).unwrap(), first);
+            assert!(edges(&good, elsewhere).is_err());
+        }
+        let damaged = kept(1);
+        for _ in 0..2 {
+            assert!(edges(&damaged, here).is_err());
+        }
+    }
 }

@@ -260,7 +260,7 @@ fn bad_input_is_an_error_that_leaves_nothing() {
         try_import(&request, &ring(100), None, 16 << 20),
     ];
     insta::assert_snapshot!(errors.join("\n"), @r#"
-    "../x" cannot name a data set: a name begins with a letter or digit, goes on with letters, digits, '.', '_' and '-', and does not end in .json; rename the entry in datasets.toml
+    "../x" cannot name a data set: a name begins with a letter or digit, goes on with letters, digits, '.', '_' and '-', does not end in .json, and has at most 200 characters; rename the entry in datasets.toml
     a stripe of 100000 bytes is no multiple of the chunk of 32768 bytes; change storage.stripe
     storage.ssds is 1, but there are 2 directories in storage.devices; name one for each SSD, or none
     memory(2 edges) has an edge 4 -> 5, but its vertices are 0..5 (given); correct the number of vertices

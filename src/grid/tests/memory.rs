@@ -85,10 +85,12 @@ impl crate::progress::Progress for Stages {
 /// Set to the parameters where this process is the one to measure.
 const CHILD: &str = "IOC_GRID_MEMORY_TEST";
 
-/// Imports and prints figures: `SCALE,EDGE_FACTOR,WEIGHTED,GAP,MIB`.
+/// Imports and prints figures: `SCALE,EDGE_FACTOR,WEIGHTED,GAP,MIB`, and `,1` for the compact code in the order that is
+/// found best.
 fn import(parameters: &str) {
     let numbers: Vec<u64> = parameters.split(',').map(|number| number.parse().unwrap()).collect();
-    let [scale, edge_factor, weighted, gap, mib] = numbers[..] else { panic!("{parameters}") };
+    let (numbers, compact) = numbers.split_at(5);
+    let [scale, edge_factor, weighted, gap, mib] = *numbers else { panic!("{parameters}") };
     let (vertices, weighted) = (1 << scale, weighted == 1);
     let source = Scattered { vertices, edges: edge_factor << scale, weighted, gap };
     let interrupt = Interrupt::new();
@@ -98,7 +100,10 @@ fn import(parameters: &str) {
         std::env::var("IOC_GRID_MEMORY_DIR").unwrap_or(std::env::temp_dir().display().to_string()),
     )
     .unwrap();
-    let setup = Setup::default();
+    let mut setup = Setup::default();
+    if compact == [1] {
+        setup.grid.encoding = EncodingSpec::Compact;
+    }
     let grid = crate::grid::build(data.path(), &setup.request(), &source, None, mib << 20, context).unwrap();
     let peak = grid.manifest.import_max_rss_b;
     let seconds = grid.manifest.import_s;
@@ -131,6 +136,7 @@ fn child() {
 #[test]
 fn peak_memory_stays_within_the_budget() {
     measure(&["18,8,0,1,28", "18,8,1,1,40", "18,8,0,3,32", "18,8,1,11400714819323198485,40"]);
+    measure(&["18,8,0,1,28,1", "18,8,1,1,40,1", "20,4,0,1,36,1", "18,8,1,11400714819323198485,40,1"]);
 }
 
 #[test]
@@ -142,5 +148,7 @@ fn scale_22_stays_within_256_mib() {
         "22,16,1,3,256",
         "22,16,0,11400714819323198485,256",
         "22,16,0,1,64",
+        "22,16,0,1,80,1",
+        "22,16,0,1,256,1",
     ]);
 }

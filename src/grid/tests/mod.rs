@@ -1,6 +1,7 @@
 //! Whole imports of small graphs.
 
 mod damage;
+mod export;
 mod lifecycle;
 mod memory;
 mod round_trip;

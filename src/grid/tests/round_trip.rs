@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::grid::manifest::WeightKind;
+use crate::grid::manifest::{Order, WeightKind};
 
 /// A graph with what graphs have: loops, duplicates, a heavy destination, gaps, huge ids.
 fn graphs() -> impl Strategy<Value = MemorySource> {
@@ -42,11 +42,16 @@ fn graphs() -> impl Strategy<Value = MemorySource> {
 fn setups() -> impl Strategy<Value = Setup> {
     let columns = prop_oneof![Just(Auto::Auto), (1..400_u32).prop_map(Auto::Value)];
     let windows = prop_oneof![Just(Auto::Auto), (1..6000_u64).prop_map(Auto::Value)];
-    let limits = (1..6000_u64, 1..100_u64, prop::bool::ANY).prop_map(|(segment_edges, block, bitmap)| {
-        Limits { segment_edges, block: block * 16, bitmap: if bitmap { 1 << 20 } else { 0 } }
-    });
+    let limits = (1..6000_u64, 1..100_u64, prop::bool::ANY, prop::bool::ANY).prop_map(
+        |(segment_edges, block, bitmap, hold)| {
+            let bitmap = if bitmap { 1 << 20 } else { 0 };
+            let hold = if hold { u64::MAX } else { 0 };
+            Limits { segment_edges, block: block * 16, bitmap, hold }
+        },
+    );
     let encodings = prop::sample::select(vec![EncodingSpec::Raw, EncodingSpec::Compact]);
-    let orders = prop::sample::select(vec![VertexOrderSpec::Natural, VertexOrderSpec::Degree]);
+    let orders =
+        prop::sample::select(vec![VertexOrderSpec::Natural, VertexOrderSpec::Degree, VertexOrderSpec::Auto]);
     (columns, windows, (encodings, orders), 1..4_u32, 1..4_u64, 1..4_usize, limits).prop_map(
         |(columns, source_window, (encoding, order), ssds, stripe, threads, limits)| {
             let mut setup = Setup { threads, limits, ..Setup::default() };
@@ -121,6 +126,35 @@ proptest! {
         prop_assert_eq!(grid.manifest.dataset_checksum, other.manifest.dataset_checksum);
         prop_assert_eq!(grid.manifest.max_in_weight, other.manifest.max_in_weight);
         prop_assert_eq!(grid.manifest.self_loops, other.manifest.self_loops);
+    }
+}
+
+#[test]
+fn order_auto_takes_the_order_with_fewer_bytes() {
+    const VERTICES: u64 = 300_000;
+    let mixed = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    // Few sources have most arcs, and ids say nothing of which; or arcs come from near by.
+    let skewed = |at: u64| {
+        let uniform = mixed(at) as f64 / (1_u64 << 32) as f64;
+        let source = (uniform.powi(4) * VERTICES as f64) as u64;
+        (source * 7919 % VERTICES, mixed(!at) % VERTICES)
+    };
+    let local = |at: u64| (at / 5, (at / 5 + at % 5) % VERTICES);
+    let skewed: Vec<_> = (0..1_500_000).map(skewed).collect();
+    let local: Vec<_> = (0..1_500_000).map(local).collect();
+    for (pairs, fewest) in [(skewed, Order::Degree), (local, Order::Natural)] {
+        let source = MemorySource::new(VertexSet::Range, &pairs);
+        let built = |order| {
+            let data = tempfile::tempdir().unwrap();
+            let mut setup = Setup::default();
+            (setup.grid.encoding, setup.grid.order) = (EncodingSpec::Compact, order);
+            let grid = setup.build(data.path(), &source).unwrap();
+            (grid.total_bytes(), grid.manifest.order)
+        };
+        let (natural, degree) = (built(VertexOrderSpec::Natural), built(VertexOrderSpec::Degree));
+        let best = if natural.0 <= degree.0 { natural } else { degree };
+        assert_eq!(best.1, fewest, "{natural:?} {degree:?}");
+        assert_eq!(built(VertexOrderSpec::Auto), best);
     }
 }
 

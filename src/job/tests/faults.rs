@@ -53,6 +53,7 @@ fn unknown_keys() {
         ("misspelt algorithm", "dataset = { path = \"x\" }\n[algorithm.pagerankk]\niterations = 3\n"),
         ("misplaced", scan!("block_size = \"1 MiB\"\n[engine]\nstripe = \"1 MiB\"\n")),
         ("no table", scan!("[a.b.c]\nd = 1\n")),
+        ("no name", scan!("[\"\"]\nd = 1\n")),
     ]);
     insta::assert_snapshot!(text);
 }
@@ -92,7 +93,7 @@ fn what_this_version_does_not_offer() {
             "algorithms",
             "dataset = { path = \"x\" }\n[algorithm.bfs]\nroot = -1\n[algorithm]\nwcc = true\nsssp = 1\n",
         ),
-        ("tables", scan!("[external.gridgraph]\ncommand = [\"x\"]\n[forkjoin.fib]\nn = 40\n[cluster]\n")),
+        ("tables", scan!("[forkjoin.fib]\nn = 40\n[cluster]\n")),
         ("data set", "dataset = { url = \"https://example.org/x\" }\n[algorithm.scan]\n"),
         ("generator", "dataset = { generate = { erdos = { n = 3 } } }\n[algorithm.scan]\n"),
     ]);
@@ -170,6 +171,63 @@ fn missing_parts() {
         ("no registry", "dataset = \"kron-20\"\n[algorithm.scan]\n"),
     ]);
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn what_the_job_alone_shows_to_be_impossible() {
+    let kronecker = |more: &str| format!("[dataset]\ngenerate.kronecker.scale = 10\n{more}\n");
+    let long = "n".repeat(254);
+    let devices: Vec<String> = (0..65).map(|device| format!("\"/d{device}\"")).collect();
+    let devices = kronecker(&format!("[algorithm.scan]\n[storage]\ndevices = [{}]", devices.join(", ")));
+    let text = reports(&[
+        ("more vertices than edges can name", "[dataset]\ngenerate.kronecker.scale = 40\n[algorithm.scan]\n"),
+        ("more vertices given", "dataset = { path = \"x\", vertices = 4294967297 }\n[algorithm.scan]\n"),
+        ("fewer vertices than are made", &kronecker("vertices = 1000\n[algorithm.scan]")),
+        ("other edges than are made", &kronecker("edges = 16385\n[algorithm.scan]")),
+        ("too few for both directions", &kronecker("directed = false\nedges = 16383\n[algorithm.scan]")),
+        ("too many for both directions", &kronecker("directed = false\nedges = 32769\n[algorithm.scan]")),
+        ("a name that is too long", &kronecker(&format!("name = \"{long}\"\n[algorithm.scan]"))),
+        ("more devices than a grid has", &devices),
+        ("a root that is no vertex", &kronecker("[algorithm.bfs]\nroot = 1024")),
+        (
+            "a root beyond those given",
+            "dataset = { path = \"x\", vertices = 7 }\n[algorithm.sssp]\nroot = 7\n",
+        ),
+        (
+            "more requests than a ring has room for",
+            scan!("[storage]\nssds = 9\n[engine]\nio = \"io_uring\"\nio_depth = 4096\n"),
+        ),
+        (
+            "a window that the code cannot name",
+            scan!("[grid]\nencoding = \"compact\"\nsource_window = 65537\n"),
+        ),
+    ]);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_report_of_very_many_faults_is_short_and_soon_there() {
+    let values = vec!["0"; 50_000].join(", ");
+    let job = format!("{}[matrix]\n\"engine.io_batch\" = [{values}]\n", scan!(""));
+    let started = std::time::Instant::now();
+    let text = load(&job, &[]).unwrap_err().to_string();
+    assert!(text.ends_with("\n\nthe first 100 are shown, of 50000 faults"), "{}", &text[text.len() - 100..]);
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+#[test]
+fn what_is_possible_just_so_is_no_fault() {
+    for job in [
+        "[dataset]\ngenerate.kronecker.scale = 32\nvertices = 4294967296\nedges = 68719476736\n[algorithm.scan]\n",
+        "[dataset]\ngenerate.kronecker.scale = 10\ndirected = false\nedges = 32768\n[algorithm.bfs]\nroot = 1023\n",
+        "[dataset]\ngenerate.kronecker.scale = 10\ndirected = false\nedges = 16384\n[algorithm.scan]\n",
+        scan!("[storage]\nssds = 8\n[engine]\nio = \"io_uring\"\nio_depth = 4096\n"),
+        scan!("[storage]\nssds = 9\n[engine]\nio = \"io_uring\"\nio_depth = 4096\nio_threads = 2\n"),
+        scan!("[storage]\nssds = 9\n[engine]\nio = \"libaio\"\nio_depth = 4096\n"),
+        scan!("[grid]\nencoding = \"compact\"\nsource_window = 65536\n"),
+    ] {
+        assert!(load(job, &[]).is_ok(), "{job}");
+    }
 }
 
 #[test]

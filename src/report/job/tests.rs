@@ -119,7 +119,7 @@ fn damaged_attempts_are_left_out_with_a_note_and_keep_their_number() {
     ra-m005-a1.csv is left out, because it holds the row of ra-m001-a1.csv
     ra-m006-a1.csv is left out, because it is not UTF-8
     ra-m007-a1.csv is left out, because it holds 2 rows, expected one
-    ra-m008-a1.csv is left out, because it cannot be read: Is a directory (os error 21)
+    ra-m008-a1.csv is left out, because it cannot be read: it is a directory, and a regular file is expected there; take it away, or name another file
     ");
     assert_eq!(report.next_attempt("ra", Phase::Measured, 2), 2);
     report.write().expect("write");

@@ -1,0 +1,101 @@
+//! A run's parameters on this machine, with nothing `auto` left: for the run itself, and for who tells beforehand what it
+//! needs. What is refused here is refused by both.
+
+use std::path::Path;
+
+use super::layout;
+use crate::engine::EngineError;
+use crate::engine::plan::{Plan, requests_of_thread};
+use crate::job::spec::{CacheSpec, IoSpec, ModelSpec, RunSpec};
+use crate::measure::environment::memory_total;
+
+/// The engine's parameters for a run that keeps `state` bytes of per-vertex data, where that is known. Refused where the
+/// budget is too small for them, or the machine.
+///
+/// # Errors
+/// What does not fit, with figures and what to do.
+pub fn resolve(data: &Path, spec: &RunSpec, state: Option<u64>, cores: u32) -> Result<Plan, EngineError> {
+    within(memory_total().unwrap_or(u64::MAX), data, spec, state, cores)
+}
+
+fn within(
+    machine: u64,
+    data: &Path,
+    spec: &RunSpec,
+    state: Option<u64>,
+    cores: u32,
+) -> Result<Plan, EngineError> {
+    let advice = layout::advice(data, spec);
+    let interleave = spec.grid.interleave.value();
+    let plan = Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores, advice.as_ref())?;
+    let least = state.unwrap_or(0);
+    plan.check_memory(least, spec.engine.memory)?;
+    plan.check_machine(least, machine)?;
+    Ok(match (spec.engine.cache, state) {
+        (CacheSpec::Auto, Some(state)) => plan.with_pins(state, spec.engine.memory.min(machine)),
+        _ => plan,
+    })
+}
+
+/// Requests that all I/O threads of a run reserve of the kernel by `libaio`; 0 where it reads otherwise.
+pub fn asynchronous_requests(plan: &Plan) -> u64 {
+    if plan.io != IoSpec::Libaio {
+        return 0;
+    }
+    if plan.model == ModelSpec::Sync {
+        return plan.compute_threads.into();
+    }
+    let of = |thread| requests_of_thread(thread, plan.depth, plan.io_threads, plan.devices) as u64;
+    (0..plan.io_threads).map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::spec::Auto;
+    use crate::job::{JobSource, LoadOptions, load_batch};
+
+    fn spec(more: &str) -> RunSpec {
+        let text = format!(
+            "dataset = {{ generate = {{ kronecker = {{ scale = 10 }} }} }}\n[algorithm.scan]\n{more}"
+        );
+        let job = JobSource::Text { name: "job".into(), text, project: "/".into() };
+        let batch = load_batch(&[job], &LoadOptions::default()).unwrap();
+        batch.runs().next().unwrap().clone()
+    }
+
+    fn plan(machine: u64, spec: &RunSpec, state: Option<u64>) -> Result<Plan, String> {
+        within(machine, Path::new("/nonexistent"), spec, state, 2).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_the_budget_or_the_machine_cannot_hold_is_refused_whoever_asks() {
+        let spec = spec("[engine]\nmemory = \"100 MiB\"\n");
+        assert!(plan(u64::MAX, &spec, None).is_ok());
+        let error = plan(u64::MAX, &spec, Some(1 << 30)).unwrap_err();
+        assert!(error.contains("engine.memory is 100 MiB"), "{error}");
+        let error = plan(32 << 20, &spec, None).unwrap_err();
+        assert!(error.contains("this machine has 32 MiB"), "{error}");
+    }
+
+    #[test]
+    fn no_block_is_kept_of_which_it_is_unknown_whether_it_fits() {
+        let spec = spec("");
+        assert_eq!(plan(u64::MAX, &spec, None).unwrap().pins, 0);
+        let all = plan(u64::MAX, &spec, Some(0)).unwrap().pins;
+        assert!(all > 0 && plan(1 << 29, &spec, Some(0)).unwrap().pins < all);
+    }
+
+    #[test]
+    fn asynchronous_requests_are_those_of_all_threads() {
+        let mut spec = spec("[storage]\nssds = 6\n[engine]\nio_depth = 32\n");
+        let requests = |spec: &RunSpec| asynchronous_requests(&plan(u64::MAX, spec, None).unwrap());
+        assert_eq!(requests(&spec), 6 * 32);
+        spec.engine.io_threads = Auto::Value(12);
+        assert_eq!(requests(&spec), 6 * 32);
+        spec.engine.io = IoSpec::Psync;
+        assert_eq!(requests(&spec), 0);
+        (spec.engine.io, spec.engine.model) = (IoSpec::Libaio, ModelSpec::Sync);
+        assert_eq!(requests(&spec), 2);
+    }
+}
