@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ioc_grid::dataset::{self, Context};
-use ioc_grid::grid::{self, BlockView, Edges, Grid, LayoutRequest, Near, RawEdges, Sum};
+use ioc_grid::grid::{self, BlockView, Edges, Grid, LayoutRequest, Lookup, Near, RawEdges, Sum};
 use ioc_grid::interrupt::Interrupt;
 use ioc_grid::job::spec::{
     Auto, DatasetSpec, EncodingSpec, GridSpec, KroneckerSpec, SourceSpec, StorageSpec, VertexOrderSpec,
@@ -86,7 +86,7 @@ fn add_up(grid: &Grid, columns: &[AlignedBuffer], contributions: &[f32], sums: &
                 Edges::Raw(_) => unreachable!("the graph has no weights"),
                 Edges::Compact(cells) => {
                     let fold = Sum::of(|value: f32, _| value.into());
-                    cells.fold(contributions, &mut Near::default(), fold, &mut add);
+                    cells.fold(Lookup::all(contributions), &mut Near::default(), fold, &mut add);
                 }
             }
         }

@@ -6,8 +6,8 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{Case, World, kinds, kronecker};
-use ioc_grid::algorithm::Verdict;
 use ioc_grid::algorithm::verify::verify;
+use ioc_grid::algorithm::{Outcome, Values, Verdict};
 use ioc_grid::interrupt::Interrupt;
 use ioc_grid::job::spec::{
     AlgorithmSpec, Auto, BfsSpec, DanglingSpec, EncodingSpec, InitSpec, IoSpec, KernelSpec, ModelSpec,
@@ -114,14 +114,15 @@ fn the_result_is_that_of_an_independent_computation() {
             let (outcome, grid) = world.run(&case, &algorithm).unwrap();
             let verdict = verify(&algorithm, &grid, &outcome, u64::MAX, &Interrupt::new()).unwrap();
             assert!(matches!(verdict, Verdict::Passed(_)), "{algorithm:?}: {verdict}");
-            if let Some(values) = outcome.values.clone() {
-                let mut corrupted = outcome.clone();
+            if let Some(values) = &outcome.values {
+                let mut values = values.by_index(&grid).unwrap().into_owned();
                 let reached = |&vertex: &usize| values[vertex].is_finite();
                 let largest = (0..values.len())
                     .filter(reached)
                     .max_by(|&a, &b| values[a].total_cmp(&values[b]))
                     .unwrap();
-                corrupted.values.as_mut().unwrap()[largest] *= 1.0 + 1e-5;
+                values[largest] *= 1.0 + 1e-5;
+                let corrupted = Outcome { values: Some(Values::Held(values)), ..outcome.clone() };
                 let verdict = verify(&algorithm, &grid, &corrupted, u64::MAX, &Interrupt::new()).unwrap();
                 assert!(matches!(verdict, Verdict::Failed(_)), "{algorithm:?}: {verdict}");
             }

@@ -7,12 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use super::exact::result_checksum;
 use super::root::{Root, summary};
 use super::targets::{ColumnTargets, DRAINED, Targets, split};
-use super::{GraphAlgorithm, Outcome, Setup, SetupError};
+use super::{GraphAlgorithm, Outcome, Setup, SetupError, Values};
 use crate::engine::active::{Active, Marks};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::Column;
-use crate::grid::{BlockView, ChunkError, Fold, Grid, Renumbering};
+use crate::grid::{BlockView, ChunkError, Fold, Grid, Lookup, Renumbering};
 use crate::job::spec::BfsSpec;
+use crate::storage::error::StorageError;
 use crate::storage::huge;
 
 /// Bytes kept per vertex: at the end, level and value; before, level, two frontiers and what is found.
@@ -93,10 +94,11 @@ impl Algorithm for Bfs {
         }))
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<(), StorageError> {
         self.done += 1;
         std::mem::swap(&mut self.frontier, &mut self.next);
         self.active = self.marks.take();
+        Ok(())
     }
 }
 
@@ -151,10 +153,10 @@ impl Pass for BfsPass<'_> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        self.found[column].fold(block, if_owned, self.frontier, FromFrontier(self.active))
+        self.found[column].fold(block, if_owned, Lookup::all(self.frontier), FromFrontier(self.active))
     }
 
-    fn column_done(&self, column: usize) {
+    fn column_done(&self, column: usize) -> Result<(), StorageError> {
         let mut vertices = self.vertices[column].lock().unwrap_or_else(PoisonError::into_inner);
         let (levels, next) = &mut *vertices;
         let first_vertex = self.columns[column].first_vertex as usize;
@@ -180,6 +182,7 @@ impl Pass for BfsPass<'_> {
                 }
             }
         });
+        Ok(())
     }
 
     fn active(&self) -> Option<&Active> {
@@ -209,7 +212,7 @@ impl GraphAlgorithm for Bfs {
             residual: None,
             checksum: result_checksum(&values),
             result: Some(summary(root, &values, "level")),
-            values: Some(values),
+            values: Some(Values::Held(values)),
             quantum: None,
         })
     }

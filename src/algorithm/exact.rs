@@ -123,14 +123,15 @@ fn integer(shifted: f64) -> i64 {
 /// The checksum of a result: the wrapping sum of `xxh3(dense index, bits of the value)`, so that it can be
 /// computed in any order and compared exactly.
 pub fn result_checksum(values: &[f64]) -> u64 {
-    let mut sum = 0_u64;
-    for (index, value) in values.iter().enumerate() {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&(index as u64).to_le_bytes());
-        bytes[8..].copy_from_slice(&value.to_bits().to_le_bytes());
-        sum = sum.wrapping_add(xxh3_64(&bytes));
-    }
-    sum
+    (0..).zip(values).fold(0, |sum, (index, &value)| u64::wrapping_add(sum, value_checksum(index, value)))
+}
+
+/// What one value adds to the [checksum of a result](result_checksum).
+pub fn value_checksum(index: u64, value: f64) -> u64 {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&index.to_le_bytes());
+    bytes[8..].copy_from_slice(&value.to_bits().to_le_bytes());
+    xxh3_64(&bytes)
 }
 
 #[cfg(test)]

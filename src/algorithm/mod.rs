@@ -9,18 +9,22 @@ mod root;
 pub mod scan;
 pub mod spmv;
 pub mod sssp;
+pub mod streamed;
 mod targets;
+mod values;
 mod vector;
 mod verdict;
 pub mod verify;
 pub mod wcc;
 
+pub use values::{Values, ValuesError};
 pub use verdict::Verdict;
 
 use crate::engine::pass::Algorithm;
 use crate::grid::manifest::Order;
 use crate::grid::{Grid, GridError};
 use crate::job::spec::{AlgorithmSpec, KernelSpec, PrecisionSpec};
+use crate::storage::error::StorageError;
 use crate::units::plural;
 
 /// What an algorithm is set up from.
@@ -45,8 +49,8 @@ pub struct Outcome {
     pub residual: Option<f64>,
     /// Checksum of the result, the same for every way to compute it.
     pub checksum: u64,
-    /// The value of every vertex, in dense order; none for a scan.
-    pub values: Option<Vec<f64>>,
+    /// The value of every vertex; none for a scan.
+    pub values: Option<Values>,
     /// The quantum of the sums: smaller terms vanish.
     pub quantum: Option<f64>,
     /// What came out, for people, where it is not that some vertices have the largest values.
@@ -79,6 +83,12 @@ pub enum SetupError {
         /// The largest sum of absolute values.
         bound: f64,
     },
+    /// The store of vertex state is unusable.
+    #[error(transparent)]
+    State(#[from] StorageError),
+    /// What has no form that streams.
+    #[error("{0}")]
+    InMemory(String),
     /// There is no such vertex to begin at.
     #[error("root {root} is no vertex of {graph}; name one that is, or leave the root away")]
     Root {
@@ -115,6 +125,15 @@ pub enum SetupError {
     /// A command of another program, which the engine does not run.
     #[error("the external `{0}` is a command of another program, and no algorithm")]
     External(String),
+}
+
+impl From<ValuesError> for SetupError {
+    fn from(error: ValuesError) -> Self {
+        match error {
+            ValuesError::Grid(error) => error.into(),
+            ValuesError::State(error) => error.into(),
+        }
+    }
 }
 
 /// Sets an algorithm up: allocates and fills its vertex state, reads no edge.

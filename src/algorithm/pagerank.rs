@@ -11,20 +11,21 @@ use std::sync::{Mutex, PoisonError};
 use super::exact::{Quantum, Total, result_checksum};
 use super::targets::{ColumnTargets, DRAINED, Targets, split};
 use super::verdict::{Verdict, compare, each_edge};
-use super::{GraphAlgorithm, Outcome, Setup, SetupError};
+use super::{GraphAlgorithm, Outcome, Setup, SetupError, Values};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::Column;
-use crate::grid::{BlockView, ChunkError, Grid, Sum};
+use crate::grid::{BlockView, ChunkError, Grid, Lookup, Number, Sum};
 use crate::interrupt::Interrupt;
 use crate::job::spec::{DanglingSpec, InitSpec, PagerankSpec, PrecisionSpec};
+use crate::storage::error::StorageError;
 use crate::storage::huge;
 
 /// A source's contribution as the edge loop reads it.
-pub(crate) trait Contribution: Copy + Default + Send + Sync + 'static {
+pub(crate) trait Contribution: Copy + Default + Number<Plain = Self> + Send + Sync + 'static {
     /// From the exact quotient: rounded to this width, then to the quantum.
     fn new(quotient: f64, quantum: Quantum) -> Self;
     /// As a term of a sum.
-    fn get(self) -> f64;
+    fn wide(self) -> f64;
 }
 
 impl Contribution for f32 {
@@ -33,7 +34,7 @@ impl Contribution for f32 {
         // grid, so the second rounding is exact in f32.
         quantum.round(f64::from(quotient as f32)) as f32
     }
-    fn get(self) -> f64 {
+    fn wide(self) -> f64 {
         f64::from(self)
     }
 }
@@ -42,7 +43,7 @@ impl Contribution for f64 {
     fn new(quotient: f64, quantum: Quantum) -> Self {
         quantum.round(quotient)
     }
-    fn get(self) -> f64 {
+    fn wide(self) -> f64 {
         self
     }
 }
@@ -86,10 +87,7 @@ impl<C: Contribution> Pagerank<C> {
     pub(crate) fn new(spec: &PagerankSpec, setup: Setup<'_>) -> Result<Self, SetupError> {
         let manifest = &setup.grid.manifest;
         let vertices = manifest.vertices as usize;
-        // Twice the bound of all sums, since rounding wants |x| <= B / 2: sums are below 1 or n.
-        let bound = if spec.init == InitSpec::One { 2.0 * manifest.vertices.max(1) as f64 } else { 2.0 };
-        let quantum = Quantum::for_bound(bound).ok_or(SetupError::Overflow { bound })?;
-        let start = if spec.init == InitSpec::One { 1.0 } else { 1.0 / vertices.max(1) as f64 };
+        let (quantum, start) = (quantum(spec, manifest.vertices)?, start(spec, manifest.vertices));
         let degrees = setup.grid.degrees()?;
         let mut dangling = Total::new(quantum);
         degrees.iter().filter(|&&degree| degree == 0).for_each(|_| dangling.add(start));
@@ -115,26 +113,88 @@ impl<C: Contribution> Pagerank<C> {
         Ok(pagerank)
     }
 
-    /// The share of every vertex in the next pass, from the dangling rank of the last; clears that.
+    /// Begins the next pass, from the dangling rank of the last; clears that.
     fn set_base(&mut self) {
-        let vertices = self.ranks.len().max(1) as f64;
         let dangling = self.dangling.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let teleport = 1.0 - self.spec.damping;
-        self.base = match (self.spec.init, self.spec.dangling) {
-            (InitSpec::Uniform, DanglingSpec::Ignore) => teleport / vertices,
-            (InitSpec::Uniform, DanglingSpec::Spread) => {
-                (teleport + self.spec.damping * dangling.value()) / vertices
-            }
-            (InitSpec::One, DanglingSpec::Ignore) => teleport,
-            (InitSpec::One, DanglingSpec::Spread) => {
-                teleport + self.spec.damping * dangling.value() / vertices
-            }
-        };
+        self.base = base(&self.spec, self.ranks.len() as u64, dangling.value());
         *dangling = Total::new(self.quantum);
     }
 }
 
-fn contribution<C: Contribution>(rank: f64, degree: u32, quantum: Quantum) -> C {
+/// The quantum of all sums.
+pub(super) fn quantum(spec: &PagerankSpec, vertices: u64) -> Result<Quantum, SetupError> {
+    // Twice the bound of all sums, since rounding wants |x| <= B / 2: sums are below 1 or n.
+    let bound = if spec.init == InitSpec::One { 2.0 * vertices.max(1) as f64 } else { 2.0 };
+    Quantum::for_bound(bound).ok_or(SetupError::Overflow { bound })
+}
+
+/// The rank that every vertex begins with.
+pub(super) fn start(spec: &PagerankSpec, vertices: u64) -> f64 {
+    if spec.init == InitSpec::One { 1.0 } else { 1.0 / vertices.max(1) as f64 }
+}
+
+/// The share of every vertex in a pass, before which dangling vertices had so much rank.
+pub(super) fn base(spec: &PagerankSpec, vertices: u64, dangling: f64) -> f64 {
+    let vertices = vertices.max(1) as f64;
+    let teleport = 1.0 - spec.damping;
+    match (spec.init, spec.dangling) {
+        (InitSpec::Uniform, DanglingSpec::Ignore) => teleport / vertices,
+        (InitSpec::Uniform, DanglingSpec::Spread) => (teleport + spec.damping * dangling) / vertices,
+        (InitSpec::One, DanglingSpec::Ignore) => teleport,
+        (InitSpec::One, DanglingSpec::Spread) => teleport + spec.damping * dangling / vertices,
+    }
+}
+
+/// What a pass makes of a vertex.
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    pub(super) quantum: Quantum,
+    pub(super) damping: f64,
+    pub(super) base: f64,
+}
+
+/// What a pass adds up over vertices: L1 change, and rank of dangling vertices.
+pub(super) struct Totals {
+    pub(super) change: Total,
+    pub(super) dangling: Total,
+}
+
+impl Totals {
+    pub(super) fn new(quantum: Quantum) -> Self {
+        Self { change: Total::new(quantum), dangling: Total::new(quantum) }
+    }
+}
+
+impl Step {
+    /// New ranks of up to [`DRAINED`] vertices from their sums, in the place of the old ones, and what they contribute.
+    pub(super) fn vertices<C: Contribution>(
+        self,
+        sums: &[f64],
+        degrees: &[u32],
+        ranks: &mut [f64],
+        next: &mut [C],
+        totals: &mut Totals,
+    ) {
+        let mut changes = [0.0; DRAINED];
+        for ((rank, change), sum) in ranks.iter_mut().zip(&mut changes).zip(sums) {
+            let new = self.base + self.damping * *sum;
+            *change = (new - *rank).abs();
+            *rank = new;
+        }
+        totals.change.add_all(&changes[..sums.len()]);
+        // Adding 0 costs less than a branch that nobody can predict.
+        let mut lost = [0.0; DRAINED];
+        for ((lost, &rank), &degree) in lost.iter_mut().zip(&*ranks).zip(degrees) {
+            *lost = if degree == 0 { rank } else { 0.0 };
+        }
+        totals.dangling.add_all(&lost[..sums.len()]);
+        for ((next, &rank), &degree) in next.iter_mut().zip(&*ranks).zip(degrees) {
+            *next = contribution(rank, degree, self.quantum);
+        }
+    }
+}
+
+pub(super) fn contribution<C: Contribution>(rank: f64, degree: u32, quantum: Quantum) -> C {
     // As above: 0 times what it would be, instead of a branch.
     let any = f64::from(u8::from(degree > 0));
     C::new(any * (rank / f64::from(degree.max(1))), quantum)
@@ -166,15 +226,13 @@ impl<C: Contribution> Algorithm for Pagerank<C> {
             current: &self.current,
             sums,
             vertices,
-            quantum: self.quantum,
-            damping: self.spec.damping,
-            base: self.base,
+            step: Step { quantum: self.quantum, damping: self.spec.damping, base: self.base },
             dangling: &self.dangling,
             change: &self.change,
         }))
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<(), StorageError> {
         self.done += 1;
         std::mem::swap(&mut self.current, &mut self.next);
         let change = self.change.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -183,6 +241,7 @@ impl<C: Contribution> Algorithm for Pagerank<C> {
         self.residual = Some(residual);
         self.converged = self.spec.tolerance.is_some_and(|tolerance| residual <= tolerance);
         self.set_base();
+        Ok(())
     }
 }
 
@@ -190,9 +249,7 @@ struct PagerankPass<'a, C> {
     current: &'a [C],
     sums: Vec<ColumnTargets<'a, f64>>,
     vertices: Vec<Mutex<Vertices<'a, C>>>,
-    quantum: Quantum,
-    damping: f64,
-    base: f64,
+    step: Step,
     dangling: &'a Mutex<Total>,
     change: &'a Mutex<Total>,
 }
@@ -211,37 +268,22 @@ impl<C: Contribution> Pass for PagerankPass<'_, C> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        let fold = Sum::of(|contribution: C, _weight| contribution.get());
-        self.sums[column].fold(block, if_owned, self.current, fold)
+        let fold = Sum::of(|contribution: C, _weight| contribution.wide());
+        self.sums[column].fold(block, if_owned, Lookup::all(self.current), fold)
     }
 
-    fn column_done(&self, column: usize) {
+    fn column_done(&self, column: usize) -> Result<(), StorageError> {
         let mut vertices = self.vertices[column].lock().unwrap_or_else(PoisonError::into_inner);
         let Vertices { ranks, next, degrees } = &mut *vertices;
-        let mut change = Total::new(self.quantum);
-        let mut dangling = Total::new(self.quantum);
+        let mut totals = Totals::new(self.step.quantum);
         self.sums[column].drain(|first, sums| {
             let range = first..first + sums.len();
-            let (ranks, degrees) = (&mut ranks[range.clone()], &degrees[range.clone()]);
-            let mut changes = [0.0; DRAINED];
-            for ((rank, change), sum) in ranks.iter_mut().zip(&mut changes).zip(sums) {
-                let new = self.base + self.damping * *sum;
-                *change = (new - *rank).abs();
-                *rank = new;
-            }
-            change.add_all(&changes[..range.len()]);
-            // Adding 0 costs less than a branch that nobody can predict.
-            let mut lost = [0.0; DRAINED];
-            for ((lost, &rank), &degree) in lost.iter_mut().zip(&*ranks).zip(degrees) {
-                *lost = if degree == 0 { rank } else { 0.0 };
-            }
-            dangling.add_all(&lost[..range.len()]);
-            for ((next, &rank), &degree) in next[range].iter_mut().zip(&*ranks).zip(degrees) {
-                *next = contribution(rank, degree, self.quantum);
-            }
+            let (ranks, next) = (&mut ranks[range.clone()], &mut next[range.clone()]);
+            self.step.vertices(sums, &degrees[range], ranks, next, &mut totals);
         });
-        self.change.lock().unwrap_or_else(PoisonError::into_inner).merge(&change);
-        self.dangling.lock().unwrap_or_else(PoisonError::into_inner).merge(&dangling);
+        self.change.lock().unwrap_or_else(PoisonError::into_inner).merge(&totals.change);
+        self.dangling.lock().unwrap_or_else(PoisonError::into_inner).merge(&totals.dangling);
+        Ok(())
     }
 }
 
@@ -261,7 +303,7 @@ impl<C: Contribution> GraphAlgorithm for Pagerank<C> {
             converged: spec.tolerance.map(|_| converged),
             residual,
             checksum: result_checksum(&ranks),
-            values: Some(ranks),
+            values: Some(Values::Held(ranks)),
             quantum: Some(quantum.unit()),
             result: None,
         })
@@ -336,21 +378,27 @@ impl Reference {
 }
 
 /// What ranks are, whatever the graph: at least the teleport share each, and (where nothing is lost) 1 or n in all.
-pub(crate) fn invariants(spec: &PagerankSpec, ranks: &[f64]) -> Verdict {
-    let n = ranks.len().max(1) as f64;
+pub(crate) fn invariants(spec: &PagerankSpec, grid: &Grid, ranks: &Values) -> Result<Verdict, SetupError> {
+    let vertices = grid.manifest.vertices;
+    let n = vertices.max(1) as f64;
     let total = if spec.init == InitSpec::One { n } else { 1.0 };
     let least = (1.0 - spec.damping) * total / n;
-    if let Some(vertex) = ranks.iter().position(|rank| !(*rank >= least * (1.0 - 1e-12) && *rank <= total)) {
-        return Verdict::Failed(format!(
-            "vertex {vertex} (dense index) has rank {:e}, which is not between {least:e} and {total}",
-            ranks[vertex]
-        ));
+    let (mut sum, mut wrong) = (0.0, None);
+    ranks.each(grid, |vertex, rank| {
+        sum += rank;
+        if !(rank >= least * (1.0 - 1e-12) && rank <= total) {
+            wrong = Some((vertex, rank));
+        }
+    })?;
+    if let Some((vertex, rank)) = wrong {
+        return Ok(Verdict::Failed(format!(
+            "vertex {vertex} (dense index) has rank {rank:e}, which is not between {least:e} and {total}"
+        )));
     }
-    let sum: f64 = ranks.iter().sum();
     let conserved = spec.dangling == DanglingSpec::Spread;
-    if ranks.is_empty() || (sum - total).abs() <= 1e-6 * total || (!conserved && sum < total) {
+    if vertices == 0 || (sum - total).abs() <= 1e-6 * total || (!conserved && sum < total) {
         let what = if conserved { "add up to" } else { "add up to no more than" };
-        return Verdict::Passed(format!("all ranks are at least the teleport share and {what} {total}"));
+        return Ok(Verdict::Passed(format!("all ranks are at least the teleport share and {what} {total}")));
     }
-    Verdict::Failed(format!("the ranks add up to {sum}, not to {total}"))
+    Ok(Verdict::Failed(format!("the ranks add up to {sum}, not to {total}")))
 }

@@ -10,6 +10,7 @@ use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::digest::dataset_checksum;
 use crate::grid::{BlockView, ChunkError, Grid};
 use crate::job::spec::ScanSpec;
+use crate::storage::error::StorageError;
 
 /// Digests and edges summed over the chunks of the passes.
 pub(crate) struct Scan {
@@ -51,10 +52,11 @@ impl Algorithm for Scan {
         more.then(|| Box::new(ScanPass { digests: &self.digests }) as Box<dyn Pass>)
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<(), StorageError> {
         self.done += 1;
         let checksum = dataset_checksum(std::mem::take(self.digests.get_mut()), self.vertices);
         self.constant &= *self.first.get_or_insert(checksum) == checksum;
+        Ok(())
     }
 }
 
@@ -74,7 +76,9 @@ impl Pass for ScanPass<'_> {
         Ok(Taken::Done(edges))
     }
 
-    fn column_done(&self, _: usize) {}
+    fn column_done(&self, _: usize) -> Result<(), StorageError> {
+        Ok(())
+    }
 }
 
 impl GraphAlgorithm for Scan {

@@ -9,12 +9,13 @@ use std::sync::{Mutex, PoisonError};
 use super::exact::{Quantum, result_checksum};
 use super::targets::{ColumnTargets, Targets, split};
 use super::verdict::{Verdict, compare, each_edge};
-use super::{GraphAlgorithm, Outcome, Setup, SetupError};
+use super::{GraphAlgorithm, Outcome, Setup, SetupError, Values};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::{Column, Manifest};
-use crate::grid::{BlockView, ChunkError, Grid, Sum};
+use crate::grid::{BlockView, ChunkError, Fold, Grid, Lookup, Number, Sum};
 use crate::interrupt::Interrupt;
 use crate::job::spec::SpmvSpec;
+use crate::storage::error::StorageError;
 use crate::storage::huge;
 
 /// Bytes kept per vertex: x, the sum, y.
@@ -72,9 +73,15 @@ impl Algorithm for Spmv {
         Some(Box::new(SpmvPass { x: &self.x, y, sums, quantum: self.quantum }))
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<(), StorageError> {
         self.done += 1;
+        Ok(())
     }
+}
+
+/// The sum of products with x, each rounded to a multiple of the quantum.
+pub(super) fn product<V: Number<Plain = f64>>(quantum: Quantum) -> impl Fold<Value = V, Term = f64> {
+    Sum::of(move |x: f64, weight| quantum.round(weight * x))
 }
 
 struct SpmvPass<'a> {
@@ -91,14 +98,13 @@ impl Pass for SpmvPass<'_> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        let quantum = self.quantum;
-        let fold = Sum::of(move |x: f64, weight| quantum.round(weight * x));
-        self.sums[column].fold(block, if_owned, self.x, fold)
+        self.sums[column].fold(block, if_owned, Lookup::all(self.x), product(self.quantum))
     }
 
-    fn column_done(&self, column: usize) {
+    fn column_done(&self, column: usize) -> Result<(), StorageError> {
         let mut y = self.y[column].lock().unwrap_or_else(PoisonError::into_inner);
         self.sums[column].drain(|first, sums| y[first..first + sums.len()].copy_from_slice(sums));
+        Ok(())
     }
 }
 
@@ -117,7 +123,7 @@ impl GraphAlgorithm for Spmv {
             converged: None,
             residual: None,
             checksum: result_checksum(&y),
-            values: Some(y),
+            values: Some(Values::Held(y)),
             quantum: Some(quantum.unit()),
             result: None,
         })
@@ -164,18 +170,20 @@ impl Reference {
 pub(crate) fn invariants(
     spec: &SpmvSpec,
     grid: &Grid,
-    y: &[f64],
+    y: &Values,
     quantum: f64,
     interrupt: &Interrupt,
 ) -> Result<Verdict, SetupError> {
-    let x = super::vector::read(spec.x.as_deref(), grid)?;
+    // Ones take no memory.
+    let x = spec.x.as_deref().map(|path| super::vector::read(Some(path), grid)).transpose()?;
     let (mut expected, mut absolute) = (0.0, 0.0);
     each_edge(grid, interrupt, |source, _, weight| {
-        let product = weight * x[source as usize];
+        let product = weight * x.as_ref().map_or(1.0, |x| x[source as usize]);
         expected += product;
         absolute += product.abs();
     })?;
-    let found: f64 = y.iter().sum();
+    let mut found = 0.0;
+    y.each(grid, |_, y| found += y)?;
     // Two f64 sums of up to 2^40 terms in different orders, and half a quantum for each term.
     let (order, rounding) = (1e-9 * absolute, grid.manifest.edges as f64 * quantum / 2.0);
     Ok(if (found - expected).abs() > order + rounding {

@@ -10,12 +10,13 @@ use std::sync::{Mutex, PoisonError};
 use super::exact::result_checksum;
 use super::root::{Root, summary};
 use super::targets::{ColumnTargets, Targets, split};
-use super::{GraphAlgorithm, Outcome, Setup, SetupError};
+use super::{GraphAlgorithm, Outcome, Setup, SetupError, Values};
 use crate::engine::active::{Active, Marks};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::{Column, WeightKind};
-use crate::grid::{BlockView, ChunkError, Fold, Grid, Renumbering};
+use crate::grid::{BlockView, ChunkError, Fold, Grid, Lookup, Renumbering};
 use crate::job::spec::SsspSpec;
+use crate::storage::error::StorageError;
 use crate::storage::huge;
 
 /// Bytes kept per vertex: distances before and after a pass, and the least that it found.
@@ -96,10 +97,11 @@ impl Algorithm for Sssp {
         }))
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<(), StorageError> {
         self.done += 1;
         std::mem::swap(&mut self.distances, &mut self.next);
         self.active = self.marks.take();
+        Ok(())
     }
 }
 
@@ -150,10 +152,10 @@ impl Pass for SsspPass<'_> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        self.least[column].fold(block, if_owned, self.distances, Least(self.active))
+        self.least[column].fold(block, if_owned, Lookup::all(self.distances), Least(self.active))
     }
 
-    fn column_done(&self, column: usize) {
+    fn column_done(&self, column: usize) -> Result<(), StorageError> {
         let mut next = self.next[column].lock().unwrap_or_else(PoisonError::into_inner);
         let first_vertex = self.columns[column].first_vertex as usize;
         self.least[column].drain(|first, least| {
@@ -173,6 +175,7 @@ impl Pass for SsspPass<'_> {
                 }
             }
         });
+        Ok(())
     }
 
     fn active(&self) -> Option<&Active> {
@@ -199,7 +202,7 @@ impl GraphAlgorithm for Sssp {
             converged: None,
             residual: None,
             checksum: result_checksum(&values),
-            values: Some(values),
+            values: Some(Values::Held(values)),
             quantum: None,
             result: Some(result),
         })

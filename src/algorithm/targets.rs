@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::engine::pass::{IfOwned, Taken};
 use crate::grid::manifest::Column;
-use crate::grid::{BlockView, Chunk, ChunkError, Edges, Fold, Near, RawEdges};
+use crate::grid::{BlockView, Chunk, ChunkError, Edges, Fold, Lookup, Near, RawEdges};
 use crate::job::spec::KernelSpec;
 use crate::storage::huge;
 
@@ -134,7 +134,7 @@ impl<T: Kept> ColumnTargets<'_, T> {
         &self,
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
-        values: &[F::Value],
+        values: Lookup<'_, F::Value>,
         fold: F,
     ) -> Result<Taken, ChunkError> {
         let (mut edges, mut near) = (0, Near::default());
@@ -202,12 +202,15 @@ fn own<T>(column: &Mutex<T>, if_owned: IfOwned) -> Option<MutexGuard<'_, T>> {
 #[inline]
 pub(super) fn fold_chunk<F: Fold>(
     chunk: &Chunk<'_>,
-    values: &[F::Value],
+    values: Lookup<'_, F::Value>,
     near: &mut Near,
     fold: F,
     mut update: impl FnMut(usize, F::Term),
 ) -> u64 {
     let base = chunk.source_base as usize;
+    if let (Edges::Raw(edges), true) = (chunk.edges, values.is_ring()) {
+        values.expect(&edges.sources());
+    }
     let term_of = |source: u32, weight: f64| {
         let source = base + source as usize;
         fold.term(source, &values[source], weight)

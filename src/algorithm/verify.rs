@@ -36,25 +36,27 @@ pub fn verify(
         (AlgorithmSpec::Scan(_), _) => Ok(same_checksum(grid.manifest.dataset_checksum, outcome.checksum)),
         (AlgorithmSpec::Pagerank(spec), Some(ranks)) if fits(pagerank::REFERENCE_BYTES_PER_VERTEX) => {
             let rounding = (outcome.iterations, outcome.quantum.unwrap_or_default());
-            Ok(pagerank::Reference::new(spec, grid, rounding, interrupt)?.compare(ranks))
+            Ok(pagerank::Reference::new(spec, grid, rounding, interrupt)?.compare(&ranks.by_index(grid)?))
         }
-        (AlgorithmSpec::Pagerank(spec), Some(ranks)) => Ok(pagerank::invariants(spec, ranks)),
+        (AlgorithmSpec::Pagerank(spec), Some(ranks)) => pagerank::invariants(spec, grid, ranks),
         (AlgorithmSpec::Spmv(spec), Some(y)) if fits(spmv::REFERENCE_BYTES_PER_VERTEX) => {
             let reference = spmv::Reference::new(spec, grid, interrupt)?;
-            Ok(reference.compare(y, outcome.quantum.unwrap_or_default()))
+            Ok(reference.compare(&y.by_index(grid)?, outcome.quantum.unwrap_or_default()))
         }
         (AlgorithmSpec::Spmv(spec), Some(y)) => {
             spmv::invariants(spec, grid, y, outcome.quantum.unwrap_or_default(), interrupt)
         }
         (AlgorithmSpec::Bfs(spec), Some(levels)) => {
             let how = Traversal { length: Length::Step, root: spec.root, grid, memory, interrupt };
-            how.verify(levels)
+            how.verify(&levels.by_index(grid)?)
         }
         (AlgorithmSpec::Sssp(spec), Some(distances)) => {
             let how = Traversal { length: Length::Weight, root: spec.root, grid, memory, interrupt };
-            how.verify(distances)
+            how.verify(&distances.by_index(grid)?)
         }
-        (AlgorithmSpec::Wcc, Some(labels)) => Ok(same(&components(grid, interrupt)?, labels)),
+        (AlgorithmSpec::Wcc, Some(labels)) => {
+            Ok(same(&components(grid, interrupt)?, &labels.by_index(grid)?))
+        }
         (AlgorithmSpec::External(_), Some(_)) | (_, None) => {
             Ok(Verdict::Failed("the run left no values".to_owned()))
         }

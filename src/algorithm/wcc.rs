@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::exact::result_checksum;
 use super::targets::fold_chunk;
-use super::{GraphAlgorithm, Outcome, Setup, SetupError};
+use super::{GraphAlgorithm, Outcome, Setup, SetupError, Values};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
-use crate::grid::{BlockView, ChunkError, Fold, Grid, Near, Renumbering};
+use crate::grid::{BlockView, ChunkError, Fold, Grid, Lookup, Near, Renumbering};
+use crate::storage::error::StorageError;
 use crate::storage::huge;
 
 /// Bytes kept per vertex: at the end, label and value; before, the parent.
@@ -56,8 +57,9 @@ impl Algorithm for Wcc {
         (self.done == 0).then(|| Box::new(Forest(&self.parents)) as Box<dyn Pass>)
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<(), StorageError> {
         self.done += 1;
+        Ok(())
     }
 }
 
@@ -133,7 +135,7 @@ impl Pass for Forest<'_> {
         for chunk in block {
             let chunk = chunk?;
             let first = chunk.first_vertex as u32;
-            edges += fold_chunk(&chunk, self.0, &mut near, *self, |target, term| {
+            edges += fold_chunk(&chunk, Lookup::all(self.0), &mut near, *self, |target, term| {
                 let target = first + target as u32;
                 if self.parent(target) != term {
                     self.join(target, term);
@@ -143,7 +145,9 @@ impl Pass for Forest<'_> {
         Ok(Taken::Done(edges))
     }
 
-    fn column_done(&self, _: usize) {}
+    fn column_done(&self, _: usize) -> Result<(), StorageError> {
+        Ok(())
+    }
 }
 
 impl GraphAlgorithm for Wcc {
@@ -162,7 +166,7 @@ impl GraphAlgorithm for Wcc {
             converged: None,
             residual: None,
             checksum: result_checksum(&values),
-            values: Some(values),
+            values: Some(Values::Held(values)),
             quantum: None,
             result: Some(result),
         })

@@ -13,6 +13,7 @@ use crate::cluster::local::import_of;
 use crate::dataset::{Estimate, estimate};
 use crate::engine::EngineError;
 use crate::engine::plan::Plan;
+use crate::engine::streaming::Streaming;
 use crate::grid::Grid;
 use crate::grid::chunk::{CHUNK, PAYLOAD, RawEdge};
 use crate::grid::manifest::Order;
@@ -22,6 +23,7 @@ use crate::job::spec::{
     AlgorithmSpec, CacheSpec, EncodingSpec, ExportFormatSpec, ExternalSpec, IoSpec, RunSpec,
 };
 use crate::measure::environment::memory_available;
+use crate::run::parameters::VertexState;
 use crate::run::plan::{JobPlan, PlannedRun};
 use crate::run::{external, layout, parameters};
 use crate::units::{format_bytes, format_count, plural};
@@ -67,8 +69,16 @@ impl<'a> Needs<'a> {
         let asked = || Order::asked(&spec.grid).unwrap_or(Order::Degree);
         let order = size.built.as_ref().map_or_else(asked, |grid| grid.manifest.order);
         let state = size.vertices.map(|vertices| algorithm::state_bytes(&spec.algorithm, order, vertices));
-        let plan = parameters::resolve(self.data, spec, state, cores() as u32)?;
-        let least = state.unwrap_or(0);
+        let (plan, place) = parameters::resolve(self.data, spec, state, cores() as u32)?;
+        let least = match place {
+            VertexState::Held => state.unwrap_or(0),
+            VertexState::Streamed(bytes, memory) => {
+                if let Some(grid) = &size.built {
+                    Streaming::new(grid, &plan, bytes, memory)?;
+                }
+                memory
+            }
+        };
         self.requests = self.requests.max(parameters::asynchronous_requests(&plan));
         self.uring |= plan.io == IoSpec::IoUring;
         let (disk, kept) = match size.bytes {
@@ -83,7 +93,8 @@ impl<'a> Needs<'a> {
         } else {
             String::new()
         };
-        Ok(format!("{disk}, {more}{memory} of {budget} memory{kept}"))
+        let streams = if place == VertexState::Held { "" } else { ", vertex state on the devices" };
+        Ok(format!("{disk}, {more}{memory} of {budget} memory{kept}{streams}"))
     }
 
     /// What an external does; what that needs is its own matter.

@@ -1,14 +1,16 @@
 //! The compute side, the same under both models: take a block, add its edges up, give the block back, and do a
 //! column's vertex pass when its last block is in.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use super::accounting::ComputeAccount;
 use super::failure::EngineError;
+use super::horizon::Horizon;
 use super::pass::{IfOwned, Taken};
 use super::pins::Block;
 use super::primitives::{AtomicU64, Ordering};
-use super::schedule::Request;
+use super::schedule::{Request, Schedule};
 use crate::measure::clock::thread_cpu;
 
 /// A block with the edges that a request asked for.
@@ -39,6 +41,8 @@ pub(crate) trait Consumer: Sync {
 /// What is left to do in a pass, shared by its compute threads.
 pub(crate) struct PassWork<'a> {
     consumer: &'a dyn Consumer,
+    /// What the sources of a block are waited for by, where they are streamed.
+    stream: Option<Stream<'a>>,
     /// Requests of each column whose edges are not yet in the sums.
     remaining: Vec<AtomicU64>,
     /// Edges of each column that are in the sums.
@@ -48,13 +52,25 @@ pub(crate) struct PassWork<'a> {
     next_empty: AtomicU64,
 }
 
+/// Sources that come and go.
+#[derive(Clone, Copy)]
+pub(crate) struct Stream<'a> {
+    pub(crate) horizon: &'a Horizon,
+    pub(crate) schedule: &'a Schedule,
+}
+
 impl<'a> PassWork<'a> {
-    /// The work of a pass that takes so many requests of each column.
-    pub(crate) fn new(consumer: &'a dyn Consumer, requests: Vec<u64>) -> Self {
-        let empty = (0..requests.len()).filter(|&column| requests[column] == 0).collect();
+    /// The work of a pass over some columns, that takes so many requests of each of all.
+    pub(crate) fn new(
+        columns: Range<usize>,
+        consumer: &'a dyn Consumer,
+        requests: Vec<u64>,
+        stream: Option<Stream<'a>>,
+    ) -> Self {
+        let empty = columns.filter(|&column| requests[column] == 0).collect();
         let edges = requests.iter().map(|_| AtomicU64::new(0)).collect();
         let remaining = requests.into_iter().map(AtomicU64::new).collect();
-        Self { consumer, remaining, edges, empty, next_empty: AtomicU64::new(0) }
+        Self { consumer, stream, remaining, edges, empty, next_empty: AtomicU64::new(0) }
     }
 
     /// One compute thread's share of a pass.
@@ -102,9 +118,21 @@ impl<'a> PassWork<'a> {
         if_owned: IfOwned,
         account: &mut ComputeAccount,
     ) -> Result<Taken, EngineError> {
+        let windows = block.request.windows;
+        if let Some(stream) = self.stream {
+            // Closed only by a failure, which is the cause that is told.
+            if !timed(&mut account.wait, || stream.horizon.wait_for(windows)) {
+                return Err(EngineError::Interrupted);
+            }
+        }
         let started = thread_cpu();
         let taken = self.consumer.block(block, if_owned)?;
         if let Taken::Done(edges) = taken {
+            if let Some(stream) = self.stream
+                && let Some(limit) = stream.horizon.done(windows)
+            {
+                stream.schedule.raise_horizon(limit);
+            }
             account.blocks += 1;
             account.edges += edges;
             let column = block.request.column;

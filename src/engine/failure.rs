@@ -45,6 +45,9 @@ pub enum EngineError {
     /// What the chunks hold is not known.
     #[error(transparent)]
     Grid(#[from] GridError),
+    /// Vertex state is not where it should be, or cannot be kept.
+    #[error(transparent)]
+    State(#[from] StorageError),
     /// The engine behind the requests failed as a whole.
     #[error("the {engine} engine failed: {source}")]
     Engine {

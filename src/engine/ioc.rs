@@ -140,7 +140,7 @@ impl Reader<'_> {
                     self.start(request, buffer, hands, account);
                     continue;
                 }
-                Next::Later(version) => Lack::Requests(version),
+                Next::Later(version) | Next::Behind(version) => Lack::Requests(version),
                 Next::Finished => Lack::Everything,
             };
             self.exchange.loading.push(buffer);

@@ -8,7 +8,9 @@ pub mod accounting;
 pub mod active;
 mod compute;
 mod failure;
+mod horizon;
 mod ioc;
+mod loader;
 #[cfg(all(test, loom))]
 mod model;
 pub mod pass;
@@ -18,21 +20,26 @@ mod primitives;
 mod queue;
 mod schedule;
 mod selection;
+pub mod streaming;
 mod sync;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread::{Builder, scope};
 use std::time::{Duration, Instant};
 
 use accounting::{Account, ComputeAccount, Outstanding, ReadAccount};
-use compute::{Consumer, Filled, PassWork};
+use compute::{Consumer, Filled, PassWork, Stream};
 use failure::{Failure, guarded};
+use horizon::Horizon;
 use ioc::{Exchange, FromQueue, Reader};
+use loader::{Around, Loader};
 use pass::{Algorithm, IfOwned, Pass, Taken};
 use pins::Pins;
 use plan::{Plan, requests_of_thread, serves};
 use schedule::{Geometry, Request, Schedule};
 use selection::{Index, Selection};
+use streaming::{Sources, Streaming};
 use sync::OwnReads;
 
 pub use failure::EngineError;
@@ -56,6 +63,8 @@ pub struct Setup<'a> {
     pub files: Arc<DeviceFiles>,
     /// The cap on each device, if there is one.
     pub shaper: Option<Arc<Shaper>>,
+    /// Where vertex state exceeds the memory: what is read when, and the files of the sources' values.
+    pub streaming: Option<(&'a Streaming, Arc<DeviceFiles>)>,
     /// Polled between blocks.
     pub interrupt: &'a Interrupt,
     /// Told of bytes read.
@@ -69,6 +78,7 @@ pub struct Engine<'a> {
     blocks: Vec<AlignedBuffer>,
     pins: Pins,
     readers: Vec<Box<dyn IoEngine>>,
+    stream: Option<(Horizon, Loader)>,
 }
 
 impl<'a> Engine<'a> {
@@ -113,9 +123,19 @@ impl<'a> Engine<'a> {
                 break;
             }
         }
-        let geometry = Geometry::of(setup.grid, plan);
+        let geometry = match &setup.streaming {
+            Some((streaming, _)) => Geometry::streaming(setup.grid, plan, streaming),
+            None => Geometry::of(setup.grid, plan),
+        };
         let pins = Pins::new(geometry.pins(), plan.block as usize);
-        Ok(Self { setup, geometry, blocks, pins, readers })
+        let stream = setup.streaming.as_ref().map(|(streaming, files)| {
+            let (io, shaper) = (plan.io, setup.shaper.clone());
+            open_engine(io, Arc::clone(files), Loader::CAPACITY, shaper)
+                .map(|engine| (Horizon::new(streaming.ring), Loader::new(engine, io.name())))
+                .map_err(|source| EngineError::Engine { engine: io.name(), source })
+        });
+        let stream = stream.transpose()?;
+        Ok(Self { setup, geometry, blocks, pins, readers, stream })
     }
 
     /// Runs the algorithm to its end.
@@ -129,20 +149,25 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// What the requests hold, where the algorithm selects among them.
+    /// What the requests hold, where passes select among them.
     fn index(&self, algorithm: &dyn Algorithm) -> Result<Option<Index>, EngineError> {
-        let index = algorithm.selective().then(|| Index::of(self.setup.grid, &self.geometry));
+        let index = (algorithm.selective() || self.stream.is_some())
+            .then(|| Index::of(self.setup.grid, &self.geometry));
         Ok(index.transpose()?)
     }
 
     fn run_ioc(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
         let index = self.index(algorithm)?;
-        let Self { setup, geometry, blocks, pins, readers } = self;
+        let Self { setup, geometry, blocks, pins, readers, stream } = self;
         let plan = &setup.plan;
         let schedule = Schedule::new(geometry, algorithm.passes());
         let exchange = Exchange::new(blocks, plan.refill(), schedule, pins);
-        let wake = || exchange.close();
-        let run = Run::new(&setup, &wake);
+        let (horizon, mut loader) = stream.unzip();
+        let wake = || {
+            exchange.close();
+            horizon.iter().for_each(Horizon::close);
+        };
+        let run = Run::new(&setup, horizon.as_ref(), &wake);
         let describe = |request: &Request, source| describe(&setup.files, request, source);
         let advance = |bytes| setup.progress.advance(bytes);
         let io_threads = readers.len();
@@ -180,6 +205,7 @@ impl<'a> Engine<'a> {
                 algorithm,
                 &exchange.schedule,
                 index.as_ref(),
+                loader.as_mut(),
                 &mut accounts,
                 &Rounds {
                     begin: &|pass, selection| {
@@ -227,11 +253,15 @@ impl<'a> Engine<'a> {
 
     fn run_sync(self, algorithm: &mut dyn Algorithm) -> Result<Account, EngineError> {
         let index = self.index(algorithm)?;
-        let Self { setup, geometry, mut blocks, pins, readers } = self;
+        let Self { setup, geometry, mut blocks, pins, readers, stream } = self;
         let plan = &setup.plan;
         let schedule = Schedule::new(geometry, algorithm.passes());
-        let wake = || schedule.close();
-        let run = Run::new(&setup, &wake);
+        let (horizon, mut loader) = stream.unzip();
+        let wake = || {
+            schedule.close();
+            horizon.iter().for_each(Horizon::close);
+        };
+        let run = Run::new(&setup, horizon.as_ref(), &wake);
         let describe = |request: &Request, source| describe(&setup.files, request, source);
         let advance = |bytes| setup.progress.advance(bytes);
         let threads = readers.len();
@@ -248,6 +278,7 @@ impl<'a> Engine<'a> {
             algorithm,
             &schedule,
             index.as_ref(),
+            loader.as_mut(),
             &mut own,
             &Rounds {
                 begin: &|pass, selection| match selection {
@@ -310,12 +341,14 @@ struct Run<'a> {
     setup: &'a Setup<'a>,
     failure: Failure,
     outstanding: Outstanding,
+    /// Which sources are in memory, where not all are.
+    horizon: Option<&'a Horizon>,
     wake: &'a (dyn Fn() + Sync),
 }
 
 impl<'a> Run<'a> {
-    fn new(setup: &'a Setup<'a>, wake: &'a (dyn Fn() + Sync)) -> Self {
-        Self { setup, failure: Failure::new(), outstanding: Outstanding::new(), wake }
+    fn new(setup: &'a Setup<'a>, horizon: Option<&'a Horizon>, wake: &'a (dyn Fn() + Sync)) -> Self {
+        Self { setup, failure: Failure::new(), outstanding: Outstanding::new(), horizon, wake }
     }
 
     /// The thread, or the end of the run where the system grants none.
@@ -334,6 +367,7 @@ impl<'a> Run<'a> {
         algorithm: &mut dyn Algorithm,
         schedule: &Schedule,
         index: Option<&Index>,
+        mut loader: Option<&mut Loader>,
         threads: &mut [(S, ComputeAccount)],
         rounds: &Rounds<'_, S>,
     ) -> Done {
@@ -341,15 +375,23 @@ impl<'a> Run<'a> {
         let (started, mut done) = (Instant::now(), Done::default());
         while !self.failure.raised() {
             let Some(pass) = algorithm.begin() else { break };
-            let selected = index.zip(pass.active());
-            let selection =
-                selected.map(|(index, active)| Arc::new(index.select(active, geometry.columns())));
+            let band = pass.band();
+            let selection = match (index, &band) {
+                (Some(index), Some((band, _))) => Some(index.select_band(band, geometry.columns())),
+                (Some(index), None) => pass.active().map(|active| index.select(active, geometry.columns())),
+                (None, _) => None,
+            };
+            let selection = selection.map(Arc::new);
             let requests = selection.as_ref().map(|selection| selection.requests().to_vec());
             let consumer = GridPass { setup: self.setup, pass: &*pass, selection: selection.as_deref() };
-            let work = PassWork::new(&consumer, requests.unwrap_or_else(|| geometry.requests_by_column()));
+            let columns = band.as_ref().map_or(0..geometry.columns(), |(band, _)| band.clone());
+            let stream = self.horizon.map(|horizon| Stream { horizon, schedule });
+            let requests = requests.unwrap_or_else(|| geometry.requests_by_column());
+            let work = PassWork::new(columns, &consumer, requests, stream);
             let (number, skipped) =
                 (done.passes.len() as u64, selection.as_ref().map_or(0, |selection| selection.skipped()));
             (rounds.begin)(number, selection.clone());
+            let windows = self.stream(band.as_ref(), schedule);
             scope(|scope| {
                 let _wakes = OnPanic(self.wake);
                 for (state, account) in threads.iter_mut() {
@@ -361,6 +403,9 @@ impl<'a> Run<'a> {
                         break;
                     }
                 }
+                if let (Some(loader), Some((first, sources, around))) = (loader.as_deref_mut(), windows) {
+                    guarded(&self.failure, self.wake, || loader.run(first, sources, around));
+                }
             });
             if !self.failure.raised() && !work.complete() {
                 self.failure.raise(EngineError::Panicked("a pass ended before its columns did".to_owned()));
@@ -368,12 +413,31 @@ impl<'a> Run<'a> {
             drop(work);
             drop(pass);
             if !self.failure.raised() {
-                algorithm.end();
+                match algorithm.end() {
+                    Ok(()) => {}
+                    Err(error) => self.failure.raise(error.into()),
+                }
                 done.passes.push(started.elapsed());
                 done.skipped += skipped;
             }
         }
         done
+    }
+}
+
+impl Run<'_> {
+    /// Begins to stream a band's sources: the first window, and what the loader needs to bring it and the others.
+    fn stream<'b>(
+        &'b self,
+        band: Option<&(Range<usize>, &'b dyn Sources)>,
+        schedule: &Schedule,
+    ) -> Option<(u32, &'b dyn Sources, Around<'b>)> {
+        let (horizon, (streaming, files)) = self.horizon.zip(self.setup.streaming.as_ref())?;
+        let &(ref band, sources) = band?;
+        let (windows, limit) = horizon.begin(streaming.windows(band));
+        schedule.raise_horizon(limit);
+        let Self { setup: Setup { interrupt, .. }, outstanding, .. } = self;
+        Some((windows.start, sources, Around { horizon, files, outstanding, interrupt }))
     }
 }
 
@@ -428,8 +492,7 @@ impl Consumer for GridPass<'_> {
         if edges != expected {
             return Err(EngineError::Edges { dir: grid.paths.dir.clone(), column, found: edges, expected });
         }
-        self.pass.column_done(column);
-        Ok(())
+        Ok(self.pass.column_done(column)?)
     }
 }
 

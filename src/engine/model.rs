@@ -13,18 +13,23 @@ use loom::thread;
 
 use super::accounting::{ComputeAccount, Outstanding, ReadAccount};
 use super::active::Marks;
-use super::compute::{Consumer, Filled, PassWork};
+use super::compute::{Consumer, Filled, PassWork, Stream};
 use super::failure::{EngineError, Failure, guarded};
+use super::horizon::{Horizon, Windows};
 use super::ioc::{Exchange, FromQueue, Reader};
+use super::loader::{Around, Loader};
 use super::pass::{IfOwned, Taken};
 use super::pins::Pins;
 use super::primitives::{AtomicU64, Mutex, Ordering, lock};
 use super::schedule::{Geometry, Request, Schedule};
 use super::selection::{Held, Index, Selection};
+use super::streaming::{Planned, Sources};
 use crate::grid::Contents;
 use crate::interrupt::Interrupt;
 use crate::io::{Completion, IoEngine, ReadRequest};
 use crate::storage::buffer::{ALIGNMENT, AlignedBuffer};
+use crate::storage::device::DeviceFiles;
+use crate::storage::vertex_store::Place;
 
 /// Completes each request at once, the newest first; fails the one of a given number.
 struct AtOnce {
@@ -97,6 +102,15 @@ struct World {
     outstanding: Outstanding,
     interrupt: Interrupt,
     tickets: AtomicU64,
+    /// Of a play whose sources are streamed.
+    horizon: Option<Horizon>,
+}
+
+impl World {
+    fn close(&self) {
+        self.exchange.close();
+        self.horizon.iter().for_each(Horizon::close);
+    }
 }
 
 fn broken(_: &Request, source: std::io::Error) -> EngineError {
@@ -113,9 +127,11 @@ struct Play {
     pins: u64,
     /// Number of the request that each reader fails.
     fails: Option<u64>,
+    /// Windows of sources in memory at once, where these are streamed.
+    ring: Option<u32>,
 }
 
-const ONE_BLOCK: Play = Play { readers: 1, blocks: 1, refill: 1, pins: 0, fails: None };
+const ONE_BLOCK: Play = Play { readers: 1, blocks: 1, refill: 1, pins: 0, fails: None, ring: None };
 const TWO_BLOCKS: Play = Play { blocks: 2, ..ONE_BLOCK };
 
 /// Two columns of two and one blocks, on one device; two compute threads; `passes` passes.
@@ -125,9 +141,12 @@ fn play(passes: u64, play: Play) -> (&'static World, Vec<&'static Notes>) {
 
 /// The same with passes that want the blocks of these numbers, or all.
 fn play_selected(passes: &[Option<&[usize]>], play: Play) -> (&'static World, Vec<&'static Notes>) {
-    let Play { readers, blocks, refill, pins, fails } = play;
+    let Play { readers, blocks, refill, pins, fails, ring } = play;
     let block = ALIGNMENT as u64;
-    let geometry = Geometry::new(vec![vec![0..2 * block], vec![2 * block..3 * block]], block, 2, pins);
+    let geometry = match ring {
+        None => Geometry::new(vec![vec![0..2 * block], vec![2 * block..3 * block]], block, 2, pins),
+        Some(_) => Geometry::planned(2, vec![STREAMED.map(planned).to_vec()]),
+    };
     let pins = Pins::new(geometry.pins(), ALIGNMENT);
     let buffers = (0..blocks).map(|_| AlignedBuffer::new(ALIGNMENT)).collect();
     let world: &'static World = Box::leak(Box::new(World {
@@ -136,6 +155,7 @@ fn play_selected(passes: &[Option<&[usize]>], play: Play) -> (&'static World, Ve
         outstanding: Outstanding::new(),
         interrupt: Interrupt::new(),
         tickets: AtomicU64::new(0),
+        horizon: ring.map(Horizon::new),
     }));
     let read = move || {
         let mut reader = Reader {
@@ -151,7 +171,7 @@ fn play_selected(passes: &[Option<&[usize]>], play: Play) -> (&'static World, Ve
             advance: &|_| {},
         };
         let mut account = ReadAccount::new();
-        guarded(&world.failure, &|| world.exchange.close(), || reader.run(&mut account));
+        guarded(&world.failure, &|| world.close(), || reader.run(&mut account));
     };
     let readers: Vec<_> = (0..readers).map(|_| thread::spawn(read)).collect();
     let mut played = Vec::new();
@@ -169,7 +189,9 @@ fn play_selected(passes: &[Option<&[usize]>], play: Play) -> (&'static World, Ve
             blocks: Mutex::new(Vec::new()),
             done: Mutex::new(Vec::new()),
         }));
-        let work: &'static PassWork<'static> = Box::leak(Box::new(PassWork::new(notes, requests)));
+        let stream = world.horizon.as_ref().map(|horizon| Stream { horizon, schedule });
+        let work: &'static PassWork<'static> =
+            Box::leak(Box::new(PassWork::new(0..requests.len(), notes, requests, stream)));
         let all = schedule.requests_per_pass();
         let count = selection.as_ref().map_or(all, |selection| selection.total());
         world.tickets.store(count, Ordering::Relaxed);
@@ -177,16 +199,51 @@ fn play_selected(passes: &[Option<&[usize]>], play: Play) -> (&'static World, Ve
             Some(selection) => schedule.open_selected(pass, selection),
             None => schedule.open(pass + 2),
         }
+        let loader = world.horizon.as_ref().map(|horizon| {
+            let (windows, limit) = horizon.begin(STREAMED.into_iter().map(|(_, _, windows)| windows));
+            schedule.raise_horizon(limit);
+            thread::spawn(move || load(world, horizon, windows.start, fails))
+        });
         let other = thread::spawn(move || compute(world, work, pass));
         compute(world, work, pass);
         other.join().unwrap();
+        loader.into_iter().for_each(|loader| loader.join().unwrap());
         played.push(notes);
     }
-    world.exchange.close();
+    world.close();
     for reader in readers {
         reader.join().unwrap();
     }
     (world, played)
+}
+
+/// The same blocks in the order of their sources: column, number, windows.
+const STREAMED: [(usize, u64, Windows); 3] = [(0, 0, (0, 1)), (1, 2, (0, 2)), (0, 1, (1, 3))];
+
+fn planned((column, number, windows): (usize, u64, Windows)) -> Planned {
+    let block = ALIGNMENT as u64;
+    Planned { column, range: number * block..(number + 1) * block, windows }
+}
+
+/// Windows that are there as soon as they are asked for.
+struct Windowed;
+
+impl Sources for Windowed {
+    fn place(&self, window: u32) -> Option<Place> {
+        // Nobody looks at the one in the middle.
+        (window != 1).then_some(Place { device: 0, offset: 0, len: ALIGNMENT })
+    }
+
+    fn put(&self, _: u32, _: &[u8]) {}
+}
+
+fn load(world: &'static World, horizon: &'static Horizon, first: u32, fails: Option<u64>) {
+    let io = Box::new(AtOnce { done: VecDeque::new(), seen: 0, fails: fails.map(|_| 1) });
+    let files = DeviceFiles::open(&[]).expect("no files");
+    let around =
+        Around { horizon, files: &files, outstanding: &world.outstanding, interrupt: &world.interrupt };
+    let run = || Loader::new(io, "test").run(first, &Windowed, around);
+    guarded(&world.failure, &|| world.close(), run);
 }
 
 /// The selection of some of the three blocks.
@@ -210,7 +267,7 @@ fn compute(world: &'static World, work: &'static PassWork<'static>, pass: u64) {
     let mut source =
         FromQueue { exchange: &world.exchange, pass, tickets: &world.tickets, interrupt: &world.interrupt };
     let mut account = ComputeAccount::default();
-    guarded(&world.failure, &|| world.exchange.close(), || work.drive(&mut source, &mut account));
+    guarded(&world.failure, &|| world.close(), || work.drive(&mut source, &mut account));
 }
 
 /// Runs a test in every interleaving with so many preemptions at most, or as the environment says.
@@ -289,6 +346,31 @@ fn a_reader_that_waits_for_two_free_blocks_gets_them() {
         for notes in &played {
             assert_eq!(lock(&notes.blocks).len(), 3);
         }
+    });
+}
+
+#[test]
+fn streamed_sources_are_there_when_they_are_computed_on_and_nobody_waits_for_ever() {
+    // The longest request needs two windows.
+    for ring in [2, 4] {
+        check(1, move || {
+            let (world, played) =
+                play_selected(&[Some(&[0, 1, 2]); 2], Play { ring: Some(ring), ..TWO_BLOCKS });
+            assert!(world.failure.take().is_none());
+            for notes in &played {
+                assert_eq!(lock(&notes.blocks).len(), 3);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_window_that_cannot_be_read_ends_every_thread() {
+    check(1, || {
+        // The reader fails no request that there is.
+        let (world, _) =
+            play_selected(&[Some(&[0, 1, 2])], Play { ring: Some(2), fails: Some(9), ..TWO_BLOCKS });
+        assert!(matches!(world.failure.take(), Some(EngineError::State(_))));
     });
 }
 

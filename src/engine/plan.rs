@@ -235,7 +235,7 @@ fn fitting_block(buffer: u64, wanted: u32, most: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::spec::CacheSpec;
+    use crate::job::spec::{CacheSpec, VertexStateSpec};
 
     fn spec(model: ModelSpec, io: IoSpec) -> EngineSpec {
         EngineSpec {
@@ -250,6 +250,7 @@ mod tests {
             memory: 1 << 30,
             cache: CacheSpec::Off,
             kernel: KernelSpec::Owned,
+            vertex_state: VertexStateSpec::Auto,
         }
     }
 

@@ -9,9 +9,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::horizon::Windows;
 use super::plan::Plan;
 use super::primitives::{Condvar, Mutex, MutexGuard, lock, wait};
 use super::selection::Selection;
+use super::streaming::{Planned, Streaming};
 use crate::grid::Grid;
 
 /// One read, without its buffer.
@@ -29,12 +31,16 @@ pub(crate) struct Request {
     pub(crate) len: usize,
     /// Its place among the blocks that stay in memory, if it is one of them.
     pub(crate) pin: Option<usize>,
+    /// The windows of its sources, where these are streamed; none otherwise.
+    pub(crate) windows: Windows,
 }
 
 /// Where the columns lie: `extents[column][device]` is a byte range of the device's file.
 #[derive(Debug, Clone)]
 pub(crate) struct Geometry {
     extents: Vec<Vec<Range<u64>>>,
+    /// The requests of each device one by one, where their order is not that of the columns.
+    planned: Option<Vec<Vec<Planned>>>,
     block: u64,
     interleave: usize,
     /// Per device: requests of a pass, how many of them are pinned, and the place of the first of these.
@@ -75,7 +81,16 @@ impl Geometry {
             devices.push(Device { requests, pinned: (end - first_pin).min(requests), first_pin });
             first_pin = end;
         }
-        Self { extents, block, interleave: interleave.max(1), devices }
+        Self { extents, planned: None, block, interleave: interleave.max(1), devices }
+    }
+
+    /// That of a run whose sources are streamed; no block stays in memory.
+    pub(crate) fn streaming(grid: &Grid, plan: &Plan, streaming: &Streaming) -> Self {
+        let planned = streaming.requests.clone();
+        let count =
+            |requests: &Vec<Planned>| Device { requests: requests.len() as u64, pinned: 0, first_pin: 0 };
+        let devices = planned.iter().map(count).collect();
+        Self { planned: Some(planned), devices, ..Self::of(grid, plan) }
     }
 
     /// That of a run with this plan over a grid.
@@ -89,6 +104,16 @@ impl Geometry {
         Self::new(extents, plan.block, plan.interleave as usize, plan.pins)
     }
 
+    /// Requests in an order of the test's making, by device.
+    #[cfg(all(test, loom))]
+    pub(crate) fn planned(columns: usize, planned: Vec<Vec<Planned>>) -> Self {
+        let count =
+            |requests: &Vec<Planned>| Device { requests: requests.len() as u64, pinned: 0, first_pin: 0 };
+        let devices: Vec<_> = planned.iter().map(count).collect();
+        let extents = vec![vec![0..0; devices.len()]; columns];
+        Self { extents, planned: Some(planned), block: 1, interleave: 1, devices }
+    }
+
     /// Blocks that stay in memory.
     pub(crate) fn pins(&self) -> usize {
         self.devices.iter().map(|device| device.pinned as usize).sum()
@@ -96,6 +121,9 @@ impl Geometry {
 
     /// Requests that a column takes.
     pub(crate) fn requests_of(&self, column: usize) -> u64 {
+        if let Some(planned) = &self.planned {
+            return planned.iter().flatten().filter(|request| request.column == column).count() as u64;
+        }
         self.extents[column].iter().map(|extent| self.blocks(extent)).sum()
     }
 
@@ -107,12 +135,22 @@ impl Geometry {
     /// A device's requests in the order in which they go out: column and range of the device's file.
     pub(crate) fn requests_on(&self, device: usize) -> impl Iterator<Item = (usize, Range<u64>)> {
         let mut cursor = Cursor::default();
-        std::iter::from_fn(move || self.next(device, &mut cursor))
+        std::iter::from_fn(move || {
+            let next = self.next(device, &mut cursor);
+            cursor.issued += 1;
+            next
+        })
     }
 
     /// Requests of a whole pass.
     pub(crate) fn requests(&self) -> u64 {
-        (0..self.extents.len()).map(|column| self.requests_of(column)).sum()
+        self.devices.iter().map(|device| device.requests).sum()
+    }
+
+    /// The windows that the device's request number `index` needs; none where sources are not streamed.
+    fn windows(&self, device: usize, index: u64) -> Windows {
+        let planned = self.planned.as_ref().and_then(|planned| planned[device].get(index as usize));
+        planned.map_or((0, 0), |request| request.windows)
     }
 
     /// Columns.
@@ -126,6 +164,10 @@ impl Geometry {
 
     /// The request at a cursor, and moves the cursor behind it; `None` at the end of the pass.
     fn next(&self, device: usize, cursor: &mut Cursor) -> Option<(usize, Range<u64>)> {
+        if let Some(planned) = &self.planned {
+            let request = planned[device].get(cursor.issued as usize)?;
+            return Some((request.column, request.range.clone()));
+        }
         loop {
             let group = cursor.group * self.interleave;
             let columns = self.extents.get(group..)?;
@@ -170,6 +212,8 @@ pub(crate) enum Next {
     Request(Request),
     /// Nothing for these devices at this moment. [`Schedule::wait`] with the number waits until that may change.
     Later(u64),
+    /// The same, because sources that the next requests need are not on their way yet.
+    Behind(u64),
     /// All requests of the run are out, or the run has ended.
     Finished,
 }
@@ -194,6 +238,8 @@ struct State {
     /// Passes that may be read now, of `limit` at most.
     open: u64,
     limit: u64,
+    /// Requests go out that need no window from this one on.
+    horizon: u32,
     /// Counts the events that may turn a `Later` into something else.
     version: u64,
     closed: bool,
@@ -211,6 +257,7 @@ impl Schedule {
             selection: None,
             open: 0,
             limit,
+            horizon: 0,
             version: 0,
             closed: false,
         };
@@ -242,8 +289,18 @@ impl Schedule {
         state.pass = pass;
         state.left = selection.total();
         state.selection = Some(selection);
+        state.horizon = 0;
         state.cursors.fill(Cursor::default());
         self.announce(state);
+    }
+
+    /// Lets requests go out that need no window from `horizon` on. Threads say this in any order, and the highest counts.
+    pub(crate) fn raise_horizon(&self, horizon: u32) {
+        let mut state = lock(&self.state);
+        if horizon > state.horizon {
+            state.horizon = horizon;
+            self.announce(state);
+        }
     }
 
     /// No further requests, for any thread.
@@ -259,13 +316,23 @@ impl Schedule {
         if let Some(verdict) = self.closed_or_closed_off(&mut state) {
             return verdict;
         }
-        let State { cursors, selection, .. } = &mut *state;
+        let State { cursors, selection, horizon, .. } = &mut *state;
         loop {
-            let furthest_behind = (0..cursors.len())
-                .filter(|&device| !cursors[device].done && room(device))
-                .min_by_key(|&device| cursors[device].issued);
+            let mut behind = false;
+            let mut may = |device: usize| {
+                let Cursor { issued, done, .. } = cursors[device];
+                if done || !room(device) {
+                    return false;
+                }
+                let wanted = || selection.as_ref().is_none_or(|selection| selection.wants(device, issued));
+                let waits = self.geometry.windows(device, issued).1 > *horizon && wanted();
+                behind |= waits;
+                !waits
+            };
+            let furthest_behind =
+                (0..cursors.len()).filter(|&device| may(device)).min_by_key(|&device| cursors[device].issued);
             let Some(device) = furthest_behind else {
-                return Next::Later(state.version);
+                return if behind { Next::Behind(state.version) } else { Next::Later(state.version) };
             };
             let cursor = &mut cursors[device];
             let Some((column, range)) = self.geometry.next(device, cursor) else {
@@ -280,7 +347,9 @@ impl Schedule {
             // By its place among all requests, whatever is selected: what stays in memory is the same in every pass.
             let pin = self.geometry.devices[device].pin(index);
             let len = (range.end - range.start) as usize;
-            let request = Request { pass: state.pass, column, device, offset: range.start, len, pin };
+            let windows = self.geometry.windows(device, index);
+            let request =
+                Request { pass: state.pass, column, device, offset: range.start, len, pin, windows };
             state.left -= 1;
             if state.left == 0 {
                 self.announce(state);

@@ -43,6 +43,18 @@ impl Index {
 
     /// The requests that hold a wanted source.
     pub(crate) fn select(&self, active: &Active, columns: usize) -> Selection {
+        self.choose(columns, |held| {
+            let Contents { first_source, last_source, .. } = held.contents;
+            active.any(first_source as usize..last_source as usize + 1)
+        })
+    }
+
+    /// The requests of a band of the columns. The others have their turn in passes of their own, and are not left out.
+    pub(crate) fn select_band(&self, band: &Range<usize>, columns: usize) -> Selection {
+        Selection { skipped: 0, ..self.choose(columns, |held| band.contains(&held.column)) }
+    }
+
+    fn choose(&self, columns: usize, wants: impl Fn(&Held) -> bool) -> Selection {
         let none = || vec![0; columns];
         let mut selection = Selection {
             wanted: Vec::with_capacity(self.0.len()),
@@ -53,11 +65,10 @@ impl Index {
         };
         for requests in &self.0 {
             let wanted = requests.iter().map(|held| {
-                let Contents { first_source, last_source, edges } = held.contents;
-                let wanted = active.any(first_source as usize..last_source as usize + 1);
+                let wanted = wants(held);
                 if wanted {
                     selection.requests[held.column] += 1;
-                    selection.edges[held.column] += edges;
+                    selection.edges[held.column] += held.contents.edges;
                     selection.total += 1;
                 } else {
                     selection.skipped += held.bytes;

@@ -57,20 +57,32 @@ impl OwnReads<'_> {
     }
 }
 
-impl BlockSource for OwnReads<'_> {
-    fn next(&mut self, account: &mut ComputeAccount) -> Result<Option<Filled>, EngineError> {
-        self.another(account)
-    }
+/// What a thread that asks for a block is told.
+enum Step {
+    Block(Filled),
+    /// Sources are not on their way yet; wait for what happens after this version of the schedule.
+    Behind(u64),
+    /// The pass has no more, or this thread no free block.
+    Nothing,
+}
 
-    fn another(&mut self, account: &mut ComputeAccount) -> Result<Option<Filled>, EngineError> {
+impl OwnReads<'_> {
+    fn step(&mut self, account: &mut ComputeAccount) -> Result<Step, EngineError> {
         if self.interrupt.raised() {
             return Err(EngineError::Interrupted);
         }
-        let Some(buffer) = self.free.pop() else { return Ok(None) };
-        // The schedule opens one pass at a time under this model, so `Later` is the end of the pass.
-        let Next::Request(request) = self.schedule.take(&|_| true) else {
-            self.free.push(buffer);
-            return Ok(None);
+        let Some(buffer) = self.free.pop() else { return Ok(Step::Nothing) };
+        let request = match self.schedule.take(&|_| true) {
+            Next::Request(request) => request,
+            // The schedule opens one pass at a time under this model, so `Later` is the end of the pass.
+            other => {
+                self.free.push(buffer);
+                return Ok(if let Next::Behind(version) = other {
+                    Step::Behind(version)
+                } else {
+                    Step::Nothing
+                });
+            }
         };
         let (request, buffer) = match request.pin.map_or(Pin::Underway, |place| self.pins.take(place)) {
             Pin::Underway => (Request { pin: None, ..request }, buffer),
@@ -81,11 +93,27 @@ impl BlockSource for OwnReads<'_> {
             Pin::Ready(block) => {
                 self.free.push(buffer);
                 self.read.cached += request.len as u64;
-                return Ok(Some(Filled { request, block }));
+                return Ok(Step::Block(Filled { request, block }));
             }
         };
-        let filled = timed(&mut account.wait, || self.fetch(request, buffer));
-        filled.map(Some)
+        timed(&mut account.wait, || self.fetch(request, buffer)).map(Step::Block)
+    }
+}
+
+impl BlockSource for OwnReads<'_> {
+    fn next(&mut self, account: &mut ComputeAccount) -> Result<Option<Filled>, EngineError> {
+        loop {
+            match self.step(account)? {
+                Step::Block(block) => return Ok(Some(block)),
+                Step::Nothing => return Ok(None),
+                Step::Behind(version) => timed(&mut account.wait, || self.schedule.wait(version)),
+            }
+        }
+    }
+
+    /// Does not wait for sources, which may wait for the block that the caller holds to be computed.
+    fn another(&mut self, account: &mut ComputeAccount) -> Result<Option<Filled>, EngineError> {
+        Ok(if let Step::Block(block) = self.step(account)? { Some(block) } else { None })
     }
 
     fn release(&mut self, filled: Filled) {

@@ -1,6 +1,8 @@
 //! A run of chunks in memory, as a request reads it: checks each chunk against what must lie there, and hands out
 //! its edges in place. After the checks a kernel may index by any source and destination without fear.
 
+use std::ops::Range;
+
 use crate::storage::stripe::Stripes;
 
 use super::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC, PAYLOAD, RawEdge, RawEdgeF32, RawEdgeF64};
@@ -179,6 +181,20 @@ pub enum RawEdges<'a> {
 }
 
 impl RawEdges<'_> {
+    /// From the smallest source to behind the largest.
+    pub fn sources(self) -> Range<usize> {
+        fn over(sources: impl Iterator<Item = u32>) -> Range<usize> {
+            let (least, end) =
+                sources.fold((u32::MAX, 0), |(least, end), s| (least.min(s), end.max(u64::from(s) + 1)));
+            if end == 0 { 0..0 } else { least as usize..end as usize }
+        }
+        match self {
+            Self::Unit(edges) => over(edges.iter().map(|edge| edge.source)),
+            Self::F32(edges) => over(edges.iter().map(|edge| edge.source)),
+            Self::F64(edges) => over(edges.iter().map(|edge| edge.source)),
+        }
+    }
+
     /// Largest source and largest destination, as stored; zeros where there are none.
     fn maxima(self) -> (u32, u32) {
         fn over(ids: impl Iterator<Item = (u32, u32)>) -> (u32, u32) {

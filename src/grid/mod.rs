@@ -35,7 +35,7 @@ pub use compact::Near;
 pub use contents::Contents;
 pub use error::GridError;
 pub use export::{ExportPath, ExportRequest, Exported, export};
-pub use fold::{Fold, Sum};
+pub use fold::{Fold, Lookup, Number, RING_WINDOW, Sum};
 pub use import::build;
 pub use inventory::{Collected, Layout, gc, list, remove};
 pub use kept::KeptBlock;

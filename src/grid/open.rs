@@ -130,12 +130,18 @@ impl Grid {
 
     /// Out-degree of every vertex by position, checked: 4 bytes each.
     pub fn degrees(&self) -> Result<Vec<u32>, GridError> {
-        let Manifest { vertices, degrees_checksum, .. } = self.manifest;
-        let mut degrees = huge::with_capacity(vertices as usize);
-        for degree in NumberReader::open(&self.paths.degrees(), vertices, degrees_checksum)? {
-            degrees.push(u32::from_le_bytes(degree?));
+        let mut degrees = huge::with_capacity(self.manifest.vertices as usize);
+        for degree in self.degrees_in_turn()? {
+            degrees.push(degree?);
         }
         Ok(degrees)
+    }
+
+    /// The same, streamed. The checksum is checked at the end, so that the last item may be an error.
+    pub fn degrees_in_turn(&self) -> Result<impl Iterator<Item = Result<u32, GridError>> + use<>, GridError> {
+        let Manifest { vertices, degrees_checksum, .. } = self.manifest;
+        let degrees = NumberReader::open(&self.paths.degrees(), vertices, degrees_checksum)?;
+        Ok(degrees.map(|degree| degree.map(u32::from_le_bytes)))
     }
 
     /// Keeps other processes from removing the grid while the result lives, where that is possible.

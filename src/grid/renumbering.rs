@@ -3,6 +3,9 @@
 //! state by position, and go through the permutation at their borders only: results, digests and checksums are by
 //! dense index whatever the order.
 
+use std::ops::Range;
+use std::path::PathBuf;
+
 use super::error::GridError;
 use super::files::NumberReader;
 use super::open::Grid;
@@ -62,23 +65,59 @@ impl Renumbering {
     }
 }
 
+/// Dense indexes by position, one after the other.
+pub struct DenseIndexes(Inner);
+
+enum Inner {
+    /// Each is its position.
+    Same(Range<u64>),
+    /// A permutation, whose numbers are below the number of vertices.
+    File { reader: NumberReader<4>, path: PathBuf, vertices: u64 },
+}
+
+impl Iterator for DenseIndexes {
+    type Item = Result<u64, GridError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (reader, path, vertices) = match &mut self.0 {
+            Inner::Same(range) => return range.next().map(Ok),
+            Inner::File { reader, path, vertices } => (reader, path, *vertices),
+        };
+        Some(reader.next()?.and_then(|index| {
+            let index = u64::from(u32::from_le_bytes(index));
+            if index < vertices {
+                return Ok(index);
+            }
+            let what = format!("it has an index {index}, where there are {vertices} vertices");
+            Err(GridError::Damaged { path: path.clone(), what })
+        }))
+    }
+}
+
 impl Grid {
     /// The numbering inside, checked: 4 bytes per vertex where the order is not natural.
     pub fn renumbering(&self) -> Result<Renumbering, GridError> {
-        let vertices = self.manifest.vertices;
-        let Some(checksum) = self.manifest.order_checksum else { return Ok(Renumbering::default()) };
-        let path = self.paths.order();
+        if self.manifest.order_checksum.is_none() {
+            return Ok(Renumbering::default());
+        }
         let mut dense = Vec::new();
-        dense.reserve_exact(vertices as usize);
-        for index in NumberReader::open(&path, vertices, checksum)? {
-            let index = u32::from_le_bytes(index?);
-            if u64::from(index) >= vertices {
-                let what = format!("it has an index {index}, where there are {vertices} vertices");
-                return Err(GridError::Damaged { path, what });
-            }
-            dense.push(index);
+        dense.reserve_exact(self.manifest.vertices as usize);
+        for index in self.dense_indexes()? {
+            dense.push(index? as u32);
         }
         Ok(Renumbering::new(dense))
+    }
+
+    /// Dense index of every position, streamed. Where they come from a file its checksum is checked at the end, so that
+    /// the last item may be an error.
+    pub fn dense_indexes(&self) -> Result<DenseIndexes, GridError> {
+        let vertices = self.manifest.vertices;
+        let Some(checksum) = self.manifest.order_checksum else {
+            return Ok(DenseIndexes(Inner::Same(0..vertices)));
+        };
+        let path = self.paths.order();
+        let reader = NumberReader::open(&path, vertices, checksum)?;
+        Ok(DenseIndexes(Inner::File { reader, path, vertices }))
     }
 
     /// Out-degree of every vertex by dense index, checked.

@@ -15,6 +15,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod transfer;
+pub mod vertex_reader;
 
 use std::sync::Arc;
 use std::time::Instant;

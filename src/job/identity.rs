@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::spec::{
     AlgorithmSpec, Auto, BfsSpec, EngineSpec, ExternalSpec, GridSpec, PagerankSpec, RunSpec, ScanSpec,
-    SpmvSpec, SsspSpec, StorageSpec,
+    SpmvSpec, SsspSpec, StorageSpec, VertexStateSpec,
 };
 
 /// `r` and 12 hex digits: of xxh3 over the canonical JSON (dotted names in byte order, no blanks) of what the
@@ -157,6 +157,7 @@ impl Fields {
             memory,
             cache,
             kernel,
+            vertex_state,
         } = engine;
         self.put("engine.model", model);
         self.put("engine.io", io);
@@ -169,6 +170,10 @@ impl Fields {
         self.put("engine.memory", memory);
         self.put("engine.cache", cache);
         self.put("engine.kernel", kernel);
+        // Only where it is asked for, so that runs from before there was a choice keep their ids.
+        if *vertex_state != VertexStateSpec::Auto {
+            self.put("engine.vertex_state", vertex_state);
+        }
     }
 }
 

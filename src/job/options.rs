@@ -307,6 +307,12 @@ pub static OPTIONS: &[OptionEntry] = &[
         "\"owned\"",
         "owned: plain adds; atomic: compare-and-swap per edge, as GridGraph",
     ),
+    option(
+        "engine.vertex_state",
+        choice(&["auto", "memory", "streamed"], &[]),
+        "\"auto\"",
+        "auto: on the devices where the memory does not hold it",
+    ),
     option("measure.repeat", count(1, 100_000), "3", "measured repetitions"),
     option("measure.warmup", count(0, 100_000), "1", "repetitions before them that do not count"),
     option(

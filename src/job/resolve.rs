@@ -18,6 +18,7 @@ use super::spec::{
     AlgorithmSpec, Auto, BfsSpec, CacheSpec, DanglingSpec, DatasetSpec, EncodingSpec, EngineSpec, GridSpec,
     InitSpec, IoSpec, KernelSpec, MeasureSpec, ModelSpec, OrderSpec, OutputSpec, PagerankSpec, PrecisionSpec,
     RunSpec, ScanSpec, SourceSpec, SpmvSpec, SsspSpec, StorageSpec, VerifySpec, VertexOrderSpec,
+    VertexStateSpec,
 };
 use crate::engine::plan::{requests_of_thread, served};
 use crate::grid::chunk::CHUNK;
@@ -268,6 +269,11 @@ impl Resolver<'_> {
             memory: values.count("engine.memory")?,
             cache: values.choice("engine.cache", &CacheSpec::ALL, CacheSpec::name)?,
             kernel: values.choice("engine.kernel", &KernelSpec::ALL, KernelSpec::name)?,
+            vertex_state: values.choice(
+                "engine.vertex_state",
+                &VertexStateSpec::ALL,
+                VertexStateSpec::name,
+            )?,
         })
     }
 

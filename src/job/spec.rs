@@ -465,6 +465,8 @@ pub struct EngineSpec {
     pub cache: CacheSpec,
     /// Who owns a column.
     pub kernel: KernelSpec,
+    /// Where vertex state is.
+    pub vertex_state: VertexStateSpec,
 }
 
 /// `ioc`: I/O threads fill blocks, compute threads empty them. `sync`: each thread reads, then computes.
@@ -504,6 +506,20 @@ pub enum CacheSpec {
 }
 
 names!(CacheSpec: Auto = "auto", Off = "off");
+
+/// Where the vertices' values are while a run computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VertexStateSpec {
+    /// In memory, if the budget holds them.
+    Auto,
+    /// In memory, or the run is refused.
+    Memory,
+    /// On the devices, but for what is computed on.
+    Streamed,
+}
+
+names!(VertexStateSpec: Auto = "auto", Memory = "memory", Streamed = "streamed");
 
 /// How a block's edges are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -281,6 +281,10 @@ columns! {
         slurm_job: Option<String>,
         /// Slurm node of this repetition; empty outside Slurm.
         slurm_node: Option<String>,
+        /// Bytes of vertex state read from the devices during the iterations.
+        state_read_b: Option<u64>,
+        /// Bytes of vertex state written to them.
+        state_written_b: Option<u64>,
     }
 }
 
@@ -344,7 +348,7 @@ mod tests {
 
     use super::*;
 
-    /// The list of the design, literally.
+    /// The list of the design, literally, and behind it what it does not have.
     const CONTRACT: &str = "\
 schema_version,run_id,job,variant,rep,phase,attempt,status,error_class,error,
 dataset,dataset_checksum,vertices,vertex_rule,edges,weighted,algorithm,algorithm_params,iterations,converged,residual,result,
@@ -353,7 +357,8 @@ started_utc,runtime_s,setup_s,io_s,compute_s,io_wait_s,compute_wait_s,io_limit_s
 read_b,cached_b,skipped_b,bytes_per_edge,read_requests,read_mb_per_s,device_mb_per_s,latency_p50_ms,latency_p99_ms,latency_max_ms,balance,edges_balance,
 llc_source,llc_references,llc_misses,llc_miss_ratio,llc_stall_s,user_s,system_s,max_rss_b,
 result_checksum,quantum,verified,
-machine,cpu_model,cores,llc_b,memory_total_b,kernel_release,filesystem,disk_model,ioc_version,git_rev,slurm_job,slurm_node";
+machine,cpu_model,cores,llc_b,memory_total_b,kernel_release,filesystem,disk_model,ioc_version,git_rev,slurm_job,slurm_node,
+state_read_b,state_written_b";
 
     fn example() -> Row {
         Row::new(&AttemptId::new("r0123456789ab", Phase::Measured, 1, 1), "overlap")

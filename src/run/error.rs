@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::SetupError;
+use crate::algorithm::{SetupError, ValuesError};
 use crate::engine::EngineError;
 use crate::grid::GridError;
 use crate::job::external::UnknownPlaceholder;
@@ -88,7 +88,7 @@ impl From<EngineError> for RunError {
             EngineError::Plan(_) => Self::Config(text),
             EngineError::Memory(_) => Self::Memory(text),
             EngineError::Damaged { .. } | EngineError::Edges { .. } => Self::Dataset(text),
-            EngineError::Read { .. } | EngineError::Engine { .. } => Self::Io(text),
+            EngineError::Read { .. } | EngineError::Engine { .. } | EngineError::State(_) => Self::Io(text),
             EngineError::Threads(_) => Self::Resources(text),
             EngineError::Panicked(_) => Self::Crash(text),
             EngineError::Grid(error) => error.into(),
@@ -100,12 +100,20 @@ impl From<SetupError> for RunError {
     fn from(error: SetupError) -> Self {
         match error {
             SetupError::Grid(error) => error.into(),
+            SetupError::State(error) => error.into(),
             SetupError::Overflow { .. }
             | SetupError::Vector(_)
             | SetupError::Root { .. }
+            | SetupError::InMemory(_)
             | SetupError::External(_) => Self::Config(error.to_string()),
             SetupError::Negative { .. } | SetupError::Label { .. } => Self::Dataset(error.to_string()),
         }
+    }
+}
+
+impl From<ValuesError> for RunError {
+    fn from(error: ValuesError) -> Self {
+        SetupError::from(error).into()
     }
 }
 

@@ -4,17 +4,33 @@
 use std::path::Path;
 
 use super::layout;
+use crate::algorithm::streamed;
 use crate::engine::EngineError;
 use crate::engine::plan::{Plan, requests_of_thread};
-use crate::job::spec::{CacheSpec, IoSpec, ModelSpec, RunSpec};
+use crate::engine::streaming::StateBytes;
+use crate::job::spec::{CacheSpec, IoSpec, ModelSpec, RunSpec, VertexStateSpec};
 use crate::measure::environment::memory_total;
 
-/// The engine's parameters for a run that keeps `state` bytes of per-vertex data, where that is known. Refused where the
-/// budget is too small for them, or the machine.
+/// Where a run's vertex state is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VertexState {
+    /// In memory.
+    Held,
+    /// On the devices, but for what so many bytes of memory hold.
+    Streamed(StateBytes, u64),
+}
+
+/// The engine's parameters for a run that keeps `state` bytes of per-vertex data, where that is known, and where it keeps
+/// them. Refused where the budget is too small, or the machine.
 ///
 /// # Errors
 /// What does not fit, with figures and what to do.
-pub fn resolve(data: &Path, spec: &RunSpec, state: Option<u64>, cores: u32) -> Result<Plan, EngineError> {
+pub fn resolve(
+    data: &Path,
+    spec: &RunSpec,
+    state: Option<u64>,
+    cores: u32,
+) -> Result<(Plan, VertexState), EngineError> {
     within(memory_total().unwrap_or(u64::MAX), data, spec, state, cores)
 }
 
@@ -24,17 +40,35 @@ fn within(
     spec: &RunSpec,
     state: Option<u64>,
     cores: u32,
-) -> Result<Plan, EngineError> {
+) -> Result<(Plan, VertexState), EngineError> {
     let advice = layout::advice(data, spec);
     let interleave = spec.grid.interleave.value();
     let plan = Plan::resolve(&spec.engine, interleave, spec.storage.ssds, cores, advice.as_ref())?;
-    let least = state.unwrap_or(0);
-    plan.check_memory(least, spec.engine.memory)?;
-    plan.check_machine(least, machine)?;
-    Ok(match (spec.engine.cache, state) {
-        (CacheSpec::Auto, Some(state)) => plan.with_pins(state, spec.engine.memory.min(machine)),
+    let budget = spec.engine.memory.min(machine);
+    let check = |least: u64| {
+        plan.check_memory(least, spec.engine.memory)?;
+        plan.check_machine(least, machine)
+    };
+    let fits = check(state.unwrap_or(0));
+    let streams = streamed::state_bytes(&spec.algorithm);
+    let streams = match spec.engine.vertex_state {
+        VertexStateSpec::Memory => None,
+        VertexStateSpec::Auto => streams.filter(|_| fits.is_err()),
+        VertexStateSpec::Streamed => {
+            let none = || EngineError::Plan(streamed::has_no_such_form(&spec.algorithm));
+            Some(streams.ok_or_else(none)?)
+        }
+    };
+    if let Some(bytes) = streams {
+        check(0)?;
+        return Ok((plan, VertexState::Streamed(bytes, budget - plan.memory(0))));
+    }
+    fits?;
+    let plan = match (spec.engine.cache, state) {
+        (CacheSpec::Auto, Some(state)) => plan.with_pins(state, budget),
         _ => plan,
-    })
+    };
+    Ok((plan, VertexState::Held))
 }
 
 /// Requests that all I/O threads of a run reserve of the kernel by `libaio`; 0 where it reads otherwise.
@@ -65,7 +99,8 @@ mod tests {
     }
 
     fn plan(machine: u64, spec: &RunSpec, state: Option<u64>) -> Result<Plan, String> {
-        within(machine, Path::new("/nonexistent"), spec, state, 2).map_err(|error| error.to_string())
+        let resolved = within(machine, Path::new("/nonexistent"), spec, state, 2);
+        resolved.map(|(plan, _)| plan).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One repetition, in a process of its own: open, allocate, run, verify, and say in a row what happened.
 
 use std::num::NonZeroU64;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,14 +9,17 @@ use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Failure, RunError};
+use super::parameters::VertexState;
 use super::plan::{JobPlan, PlannedRun};
 use super::row::{blank, fill_account, fill_grid, fill_outcome, fill_plan, fill_usage};
 use super::scan::pace;
 use super::{external, layout, parameters};
+use crate::algorithm::streamed::{self, StreamSetup};
 use crate::algorithm::verify::verify;
 use crate::algorithm::{self, Outcome, Verdict};
 use crate::engine::accounting::Account;
 use crate::engine::plan::Plan;
+use crate::engine::streaming::Streaming;
 use crate::engine::{Engine, Setup};
 use crate::grid::Grid;
 use crate::grid::manifest::Manifest;
@@ -100,7 +104,7 @@ fn attempt(
     fill_grid(row, &grid);
     let Manifest { order, vertices, .. } = grid.manifest;
     let state = algorithm::state_bytes(&run.spec.algorithm, order, vertices);
-    let plan = parameters::resolve(&job.data, &run.spec, Some(state), around.cores)?;
+    let (plan, state) = parameters::resolve(&job.data, &run.spec, Some(state), around.cores)?;
     fill_plan(row, &plan);
     let files = open_files(&grid)?;
     row.direct_io = Some(files.direct());
@@ -110,7 +114,7 @@ fn attempt(
                 .to_owned(),
         );
     }
-    let (account, outcome) = measure(run, &grid, plan, files, around, started, row)?;
+    let (account, outcome) = measure(run, &grid, (plan, state), files, around, started, row)?;
     fill_account(row, &account);
     if matches!(run.spec.algorithm, AlgorithmSpec::Scan(_)) {
         aftermath.scan_mb_per_s = pace(grid.total_bytes(), &account.passes);
@@ -147,7 +151,7 @@ fn open_files(grid: &Grid) -> Result<DeviceFiles, RunError> {
 fn measure(
     run: &PlannedRun,
     grid: &Grid,
-    plan: Plan,
+    (plan, state): (Plan, VertexState),
     files: DeviceFiles,
     around: Surroundings<'_>,
     started: Instant,
@@ -157,17 +161,29 @@ fn measure(
         SourceSpec::File { path, .. } => path.display().to_string(),
         SourceSpec::Kronecker(_) => run.spec.dataset.name.clone(),
     };
-    let mut algorithm = algorithm::create(
-        &run.spec.algorithm,
-        algorithm::Setup { grid, graph: &graph, kernel: plan.kernel },
-    )?;
     let rate = run.spec.storage.emulate.and_then(NonZeroU64::new);
     let shaper = rate.map(|rate| Arc::new(Shaper::new(files.count(), rate)));
+    let setup = algorithm::Setup { grid, graph: &graph, kernel: plan.kernel };
+    let streaming = match state {
+        VertexState::Held => None,
+        VertexState::Streamed(bytes, memory) => Some(Streaming::new(grid, &plan, bytes, memory)?),
+    };
+    let (mut algorithm, store) = match &streaming {
+        None => (algorithm::create(&run.spec.algorithm, setup)?, None),
+        Some(streaming) => {
+            let folders = grid.paths.parts.iter().filter_map(|part| part.parent().map(Path::to_owned));
+            let (folders, shaper) = (folders.collect(), shaper.clone());
+            let stream = StreamSetup { streaming, folders, shaper };
+            let (algorithm, store) = streamed::create(&run.spec.algorithm, setup, &stream)?;
+            (algorithm, Some(store))
+        }
+    };
     let setup = Setup {
         grid,
         plan,
         files: Arc::new(files),
         shaper,
+        streaming: streaming.as_ref().zip(store.as_ref().map(|store| Arc::clone(store.files()))),
         interrupt: around.interrupt,
         progress: around.progress,
     };
@@ -177,9 +193,14 @@ fn measure(
     let passes = run.spec.algorithm.iterations();
     let bytes = passes.map(|passes| plan.read_bytes(grid.total_bytes(), requests, passes));
     around.progress.begin(around.stage, bytes, Unit::Bytes);
+    // What the set-up wrote is not the iterations'.
+    if let Some(store) = &store {
+        store.take_traffic();
+    }
     let account = engine.run(algorithm.as_algorithm());
     around.progress.end();
     fill_usage(row);
+    (row.state_read_b, row.state_written_b) = store.map(|store| store.take_traffic()).unzip();
     Ok((account?, algorithm.finish(grid)?))
 }
 
@@ -211,24 +232,27 @@ fn describe(
         row.result = Some(format!("{} edges read", grid.manifest.edges));
         return Ok(());
     };
-    let mut best: Vec<usize> = Vec::with_capacity(BEST + 1);
-    for vertex in 0..values.len() {
-        let place = best.partition_point(|&better| values[better] >= values[vertex]);
+    let mut best: Vec<(u64, f64)> = Vec::with_capacity(BEST + 1);
+    values.each(grid, |vertex, value| {
+        // Of equals the first vertex is the better one, in whatever order they come.
+        let better = |&(other, best): &(u64, f64)| best > value || (best >= value && other < vertex);
+        let place = best.partition_point(better);
         if place < BEST {
-            best.insert(place, vertex);
+            best.insert(place, (vertex, value));
             best.truncate(BEST);
         }
-    }
-    let ids = original_ids(grid, &best)?;
-    aftermath.best = ids.into_iter().zip(best.iter().map(|&vertex| values[vertex])).collect();
+    })?;
+    let vertices: Vec<u64> = best.iter().map(|&(vertex, _)| vertex).collect();
+    let ids = original_ids(grid, &vertices)?;
+    aftermath.best = ids.into_iter().zip(best.into_iter().map(|(_, value)| value)).collect();
     row.result = aftermath.best.first().map(|(vertex, value)| format!("best vertex {vertex} ({value:.6e})"));
     Ok(())
 }
 
 /// The original ids of some vertices: one pass over the ids, which may be many more than memory holds.
-fn original_ids(grid: &Grid, vertices: &[usize]) -> Result<Vec<u64>, RunError> {
+fn original_ids(grid: &Grid, vertices: &[u64]) -> Result<Vec<u64>, RunError> {
     let mut found = vec![0; vertices.len()];
-    for (vertex, id) in grid.ids()?.enumerate() {
+    for (vertex, id) in (0..).zip(grid.ids()?) {
         let id = id?;
         if let Some(place) = vertices.iter().position(|&wanted| wanted == vertex) {
             found[place] = id;
@@ -279,9 +303,13 @@ fn write_values(job: &JobPlan, run: &PlannedRun, grid: &Grid, outcome: &Outcome)
         return Ok(());
     }
     let mut writer = ValuesWriter::create(&path)?;
-    for (id, value) in grid.ids()?.zip(values) {
-        writer.push(id?, *value)?;
-    }
+    let mut ids = grid.ids()?;
+    values.in_order(grid, run.spec.engine.memory / 2, |values| {
+        for (&value, id) in values.iter().zip(&mut ids) {
+            writer.push(id?, value)?;
+        }
+        Ok::<_, RunError>(())
+    })?;
     writer.finish()?;
     Ok(())
 }

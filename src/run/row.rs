@@ -130,6 +130,7 @@ pub(crate) fn fill_limit(row: &mut Row, device_mb_per_s: Option<f64>) {
     let (Some(read), Some(compute), Some(runtime)) = (row.read_b, row.compute_s, row.runtime_s) else {
         return;
     };
+    let read = read + row.state_read_b.unwrap_or(0);
     let io_limit = read as f64 / 1e6 / rate;
     let limit = io_limit.max(compute.0);
     row.io_limit_s = Some(Seconds(io_limit));

@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -36,6 +36,18 @@ impl DeviceFiles {
     pub fn open(paths: &[PathBuf]) -> Result<Self, StorageError> {
         let devices = paths.iter().map(|path| Device::open(path)).collect::<Result<_, _>>()?;
         Ok(Self { devices })
+    }
+
+    /// Opens files again that are open to be written, and may have no names any more; `names` are for messages.
+    ///
+    /// # Errors
+    /// The first that cannot be read.
+    pub fn open_again<'a>(files: impl Iterator<Item = (&'a File, PathBuf)>) -> Result<Self, StorageError> {
+        let open = |(file, path): (&File, PathBuf)| {
+            let device = Device::open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?;
+            Ok(Device { path, ..device })
+        };
+        Ok(Self { devices: files.map(open).collect::<Result<_, _>>()? })
     }
 
     /// Whether every file is at least as long as it should be: `expected[i]` bytes for device `i`.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::io_advice::out_of_files;
+use crate::io_advice::{advice, out_of_files};
 
 /// Why the device files of a grid cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +60,14 @@ pub enum StorageError {
         path: PathBuf,
         /// Where the read began.
         offset: u64,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// Vertex state does not go to its device.
+    #[error("vertex state cannot be written to {}: {cause}{}", .folder.display(), advice(.cause, "choose another device"))]
+    Write {
+        /// The device's folder.
+        folder: PathBuf,
         /// What the kernel said.
         cause: io::Error,
     },

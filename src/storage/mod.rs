@@ -5,3 +5,4 @@ pub mod device;
 pub mod error;
 pub mod huge;
 pub mod stripe;
+pub mod vertex_store;

@@ -11,16 +11,18 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ioc_grid::algorithm::streamed::{self, StreamSetup};
 use ioc_grid::algorithm::{self, Outcome};
 use ioc_grid::dataset::{self, Context};
 use ioc_grid::engine::plan::Plan;
+use ioc_grid::engine::streaming::Streaming;
 use ioc_grid::engine::{Engine, EngineError, Setup};
 use ioc_grid::grid::{self, Grid, LayoutRequest};
 use ioc_grid::interrupt::Interrupt;
 use ioc_grid::io::IoEngine;
 use ioc_grid::job::spec::{
     AlgorithmSpec, Auto, CacheSpec, DatasetSpec, EncodingSpec, EngineSpec, GridSpec, IoSpec, KernelSpec,
-    KroneckerSpec, ModelSpec, SourceSpec, StorageSpec, VertexOrderSpec, WeightsSpec,
+    KroneckerSpec, ModelSpec, SourceSpec, StorageSpec, VertexOrderSpec, VertexStateSpec, WeightsSpec,
 };
 use ioc_grid::progress::Silent;
 use ioc_grid::storage::device::DeviceFiles;
@@ -65,6 +67,8 @@ pub struct Case {
     pub pins: u64,
     pub encoding: EncodingSpec,
     pub order: VertexOrderSpec,
+    /// Bytes of memory for vertex state, where the rest of it is on the devices.
+    pub state_memory: Option<u64>,
 }
 
 impl Default for Case {
@@ -82,6 +86,7 @@ impl Default for Case {
             pins: 0,
             encoding: EncodingSpec::Raw,
             order: VertexOrderSpec::Natural,
+            state_memory: None,
         }
     }
 }
@@ -178,16 +183,31 @@ fn run_on<'a>(
         memory: 1 << 30,
         cache: CacheSpec::Off,
         kernel: case.kernel,
+        vertex_state: VertexStateSpec::Auto,
     };
     let plan = Plan { pins: case.pins, ..Plan::resolve(&engine, Some(case.interleave), case.ssds, 2, None)? };
-    let mut state =
-        algorithm::create(algorithm, algorithm::Setup { grid, graph: "test", kernel: plan.kernel })?;
+    let setup = algorithm::Setup { grid, graph: "test", kernel: plan.kernel };
+    let streaming: Option<&'static Streaming> = match case.state_memory.zip(streamed::state_bytes(algorithm))
+    {
+        Some((memory, bytes)) => Some(Box::leak(Box::new(Streaming::new(grid, &plan, bytes, memory)?))),
+        None => None,
+    };
+    let (mut state, store) = match streaming {
+        None => (algorithm::create(algorithm, setup)?, None),
+        Some(streaming) => {
+            let folders = grid.paths.parts.iter().map(|part| part.parent().unwrap().to_owned()).collect();
+            let stream = StreamSetup { streaming, folders, shaper: None };
+            let (state, store) = streamed::create(algorithm, setup, &stream)?;
+            (state, Some(store))
+        }
+    };
     let interrupt: &'static Interrupt = Box::leak(Box::new(Interrupt::new()));
     let setup = Setup {
         grid,
         plan,
         files: Arc::new(DeviceFiles::open(&grid.paths.parts)?),
         shaper: None,
+        streaming: streaming.zip(store.as_ref().map(|store| Arc::clone(store.files()))),
         interrupt,
         progress: &Silent,
     };

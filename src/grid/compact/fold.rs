@@ -2,7 +2,7 @@
 //! of a piece are combined is that of the machine (four terms side by side), as a [`Fold`] allows.
 
 use super::{Cell, Cells, Section, Shape, Steps, WINDOW, Weights};
-use crate::grid::fold::Fold;
+use crate::grid::fold::{Fold, Lookup};
 
 /// A weight as stored; `()` is 1.
 trait Weight: Copy {
@@ -35,13 +35,12 @@ impl Near {
     /// Reads a window's values from end to end, unless it was the last one: at the speed of the memory, where the edges
     /// would wait for one after the other. Not for a few edges.
     #[inline]
-    fn fetch<F: Fold>(&mut self, values: &[F::Value], base: u32, edges: u32) {
+    fn fetch<F: Fold>(&mut self, values: Lookup<'_, F::Value>, base: u32, edges: u32) {
         const LINE: usize = 64;
         if self.0 == Some(base) {
             return;
         }
-        let start = (base as usize).min(values.len());
-        let window = &values[start..(start + WINDOW as usize).min(values.len())];
+        let window = values.around(base as usize, WINDOW as usize);
         let step = LINE / size_of::<F::Value>();
         if edges as usize >= window.len() / step {
             window.iter().step_by(step).for_each(F::touch);
@@ -55,38 +54,38 @@ impl Cells<'_> {
     /// the column. Cells of which the fold wants no source are left out.
     ///
     /// # Panics
-    /// Where there are fewer values than vertices.
+    /// Where a cell's values are not there.
     #[inline]
     pub fn fold<F: Fold>(
         &self,
-        values: &[F::Value],
+        values: Lookup<'_, F::Value>,
         near: &mut Near,
         fold: F,
         update: &mut impl FnMut(usize, F::Term),
     ) {
-        assert!(
-            values.len() as u64 >= self.vertices,
-            "{} values for {} vertices",
-            values.len(),
-            self.vertices
-        );
-        let term = move |source: usize, weight: f64| {
-            debug_assert!(source < values.len());
-            // SAFETY: sources come from cells of this chunk only, all of whose sources `Cells::check` found below
-            // `vertices`: by looking at each, or (16-bit sources, and gaps added up modulo 2^16) because all 2^16
-            // sources of their window are. The bytes have not changed since: they are borrowed from then on, or are
-            // those of a `KeptBlock`, which nobody can write to, and the very stretch that it noted as checked
-            // (`Cells::checked_before`). The assertion above does the rest. Measured: a quarter of the loop's
-            // instructions, and of its time where the values are in cache.
-            let value = unsafe { values.get_unchecked(source) };
-            fold.term(source, value, weight)
-        };
         for cell in self.iter() {
             let base = cell.header.source_base as usize;
-            if !fold.wants(base..base + WINDOW as usize) {
+            let window = base..base + WINDOW as usize;
+            if !fold.wants(window.clone()) {
                 continue;
             }
             near.fetch::<F>(values, cell.header.source_base, cell.header.edges);
+            // Where the grid's windows are smaller than those that stream, what is behind a cell's own may not be there.
+            let own = values.is_ring() && !base.is_multiple_of(WINDOW as usize);
+            let end = if own { base + cell.end_source() } else { window.end.min(self.vertices as usize) };
+            let (start, values) = values.stretch(base..end.max(base));
+            let term = move |id: usize, weight: f64| {
+                debug_assert!(start + id < values.len());
+                // SAFETY: `stretch` has seen that the values from `start` on reach to the end of the 2^16 sources that a
+                // cell can name, or to the last vertex, or behind the last source that this one names. `Cells::check`
+                // found all sources of the cell below the first two: by looking at each, or (16-bit sources, and gaps
+                // added up modulo 2^16) because all 2^16 sources are. The bytes have not changed since: they are
+                // borrowed from then on, or are those of a `KeptBlock`, which nobody can write to, and the very stretch
+                // that it noted as checked (`Cells::checked_before`). Measured: a quarter of the loop's instructions,
+                // and of its time where the values are in cache.
+                let value = unsafe { values.get_unchecked(start + id) };
+                fold.term(base + id, value, weight)
+            };
             cell.fold(fold, term, update);
         }
     }
@@ -100,19 +99,18 @@ impl Cell<'_> {
         term: impl Fn(usize, f64) -> F::Term + Copy,
         update: &mut impl FnMut(usize, F::Term),
     ) {
-        let base = self.header.source_base as usize;
         let first = self.header.first_destination as usize;
         // All is handed down by value: behind a reference it would be loaded again after each update of a sum.
         for section in self.sections() {
             match section.weights {
                 Weights::Unit(weights) => {
-                    section.fold(first, weights, fold, move |id, ()| term(base + id, 1.0), update);
+                    section.fold(first, weights, fold, move |id, ()| term(id, 1.0), update);
                 }
                 Weights::F32(weights) => {
-                    section.fold(first, weights, fold, move |id, w: f32| term(base + id, w.value()), update);
+                    section.fold(first, weights, fold, move |id, w: f32| term(id, w.value()), update);
                 }
                 Weights::F64(weights) => {
-                    section.fold(first, weights, fold, move |id, w: f64| term(base + id, w.value()), update);
+                    section.fold(first, weights, fold, move |id, w: f64| term(id, w.value()), update);
                 }
             }
         }

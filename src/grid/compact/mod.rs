@@ -391,6 +391,11 @@ impl<'a> Cell<'a> {
         Sections { shapes: header.sections, headers: sections, weights, escapes, halves, bytes }
     }
 
+    /// One past the largest source, relative to the window.
+    pub(super) fn end_source(&self) -> usize {
+        self.sections().map(|section| section.end_source()).max().unwrap_or(0)
+    }
+
     /// Number of edges.
     pub fn edges(&self) -> usize {
         self.header.edges as usize

@@ -392,6 +392,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::grid::Lookup;
     use crate::grid::Sum;
     use crate::grid::chunk::RawEdgeF64;
     use crate::grid::compact::{Cells, Near, WINDOW};
@@ -483,7 +484,7 @@ mod tests {
                 let values: Vec<f64> = (0..vertices).map(|source| (source % 1000) as f64).collect();
                 let mut add = |target, sum| *sums.entry(target as u64).or_default() += sum;
                 let fold = Sum::of(|value: f64, weight| weight * value);
-                cells.fold(&values, &mut Near::default(), fold, &mut add);
+                cells.fold(Lookup::all(&values), &mut Near::default(), fold, &mut add);
                 for (vertices, width) in [(vertices - 1, width), (vertices, width - 1)] {
                     // The last vertex and the last destination are in some cell; in that, they are found.
                     let beyond = cells.iter().any(|cell| {

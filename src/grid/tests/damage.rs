@@ -5,7 +5,7 @@ use std::fs;
 use super::*;
 use crate::grid::chunk::{CHUNK, ChunkHeader, HEADER, PAYLOAD};
 use crate::grid::manifest::{Manifest, Order, WeightKind};
-use crate::grid::{BlockView, ChunkError, ChunkFault, Edges, KeptBlock, Near, Sum};
+use crate::grid::{BlockView, ChunkError, ChunkFault, Edges, KeptBlock, Lookup, Near, Sum};
 use crate::storage::buffer::AlignedBuffer;
 
 fn small(data: &Path) -> Grid {
@@ -186,7 +186,7 @@ fn refused_or_in_range(block: &mut [u8], grid: &Grid) -> bool {
     // Assertions of the test profile see that every source has a value.
     let values = vec![0.0_f32; vertices as usize];
     let fold = Sum::of(|value: f32, _| value.into());
-    cells.fold(&values, &mut Near::default(), fold, &mut |target, _| {
+    cells.fold(Lookup::all(&values), &mut Near::default(), fold, &mut |target, _| {
         assert!((target as u64) < vertices);
     });
     false
