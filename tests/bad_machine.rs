@@ -127,7 +127,7 @@ fn too_little_memory_is_refused_with_figures() {
     // For the import.
     let small = ["engine.memory=8 MiB", "engine.buffer=64 KiB", "engine.block_size=32 KiB"];
     let large = "dataset.generate.kronecker.scale=24";
-    assert_snapshot!(refused(&[small[0], small[1], small[2], large]), @"error: job pagerank: import of kronecker(scale 24, edge factor 16, seed 1) needs at least 22 MiB of memory (0 bytes to number vertices, and buffers for 1024 ranges of destinations), the budget is 8 MiB: raise engine.memory");
+    assert_snapshot!(refused(&[small[0], small[1], small[2], large]), @"error: job pagerank: import of kronecker(scale 24, edge factor 16, seed 1) needs at least 22 MiB of memory (0 bytes to number vertices, and buffers for 1024 ranges of destinations), the budget is 8 MiB: raise engine.memory, or give the import more by `ioc build --memory`");
     // For the blocks of each thread of the synchronous model.
     let threads = ["engine.model=sync", "engine.compute_threads=8", "engine.buffer=256 KiB"];
     assert_snapshot!(refused(&[threads[0], threads[1], threads[2], "engine.block_size=64 KiB"]), @r#"error: job pagerank: engine.buffer = "256 KiB" holds 4 blocks of engine.block_size = "64 KiB", but each of the compute threads needs one (8); make the buffer at least "512 KiB" or the blocks smaller"#);
@@ -174,6 +174,17 @@ fn a_full_disk_during_the_import_leaves_no_grid() {
     assert_snapshot!(message, @"error: job pagerank: writing [project]/disk/data/kron-12/[grid]/device-0/edges-0.ioc failed: No space left on device (os error 28); an import needs room for its edges twice: free some, or choose other directories by --data and storage.devices");
     assert_eq!(project.read("listing"), "");
     assert!(!project.claims_success());
+}
+
+#[test]
+fn a_full_disk_during_a_run_that_streams_vertex_state_is_an_error_and_leaves_nothing() {
+    let job = JOB.replace("scale = 12", "scale = 18, edge_factor = 2")
+        + "[engine]\nvertex_state = \"streamed\"\n[storage]\ndevices = [\"disk\"]\n";
+    let project = Project::with("job.toml", job);
+    let Some(message) = on_small_disk(&project, "6m", "run job.toml --no-scan") else { return };
+    assert_snapshot!(message, @"error: job pagerank: vertex state cannot be written to [project]/disk/kron-18-ef2-[grid]-facbe64c: No space left on device (os error 28); free some room, or choose another device");
+    let listing = project.read("listing");
+    assert!(listing.lines().all(|file| file.contains("/edges-")), "{listing}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use ioc_grid::job::spec::{
     PrecisionSpec, SpmvSpec, VertexOrderSpec,
 };
 
-/// Vertices of four windows, two of which have no out-arc in one of the orders.
+/// Vertices of four windows.
 const SCALE: u32 = 18;
 
 /// Memory for the ring, two threads, and the sums of half of the vertices; of all.
@@ -55,6 +55,12 @@ fn streamed() -> Vec<Case> {
         ..Case::default()
     };
     let mut cases = vec![case, Case { state_memory: Some(MUCH), ..case }];
+    // With one column all sources come first, and the last windows are empty.
+    let encodings = [EncodingSpec::Raw, EncodingSpec::Compact];
+    cases.extend(encodings.map(|encoding| {
+        let columns = Auto::Value(1);
+        Case { encoding, columns, order: VertexOrderSpec::Degree, state_memory: Some(MUCH), ..case }
+    }));
     for io in kinds() {
         for model in [ModelSpec::Ioc, ModelSpec::Sync] {
             cases.push(Case {

@@ -60,7 +60,10 @@ impl Loader {
             while under_way.len() < Self::CAPACITY && around.horizon.has_room_for(next) {
                 let place = sources.place(next);
                 under_way.push_back(place.is_none());
-                requests.extend(place.map(|place| self.request(place, next)));
+                match place {
+                    Some(place) => requests.push(self.request(place, next)),
+                    None => sources.put(next, None),
+                }
                 next += 1;
             }
             if !requests.is_empty() {
@@ -78,7 +81,7 @@ impl Loader {
             for Completion { request, result, .. } in completions.drain(..) {
                 result.map_err(|cause| around.files.read_error(request.device, request.offset, cause))?;
                 let number = request.tag as u32;
-                sources.put(number, &request.buffer[..request.len]);
+                sources.put(number, Some(&request.buffer[..request.len]));
                 under_way[(number - window) as usize] = true;
                 self.free.push(request.buffer);
             }

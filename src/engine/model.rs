@@ -217,6 +217,9 @@ fn play_selected(passes: &[Option<&[usize]>], play: Play) -> (&'static World, Ve
     (world, played)
 }
 
+/// All blocks.
+const ALL: Option<&[usize]> = Some(&[0, 1, 2]);
+
 /// The same blocks in the order of their sources: column, number, windows.
 const STREAMED: [(usize, u64, Windows); 3] = [(0, 0, (0, 1)), (1, 2, (0, 2)), (0, 1, (1, 3))];
 
@@ -230,11 +233,11 @@ struct Windowed;
 
 impl Sources for Windowed {
     fn place(&self, window: u32) -> Option<Place> {
-        // Nobody looks at the one in the middle.
+        // The one in the middle is zero.
         (window != 1).then_some(Place { device: 0, offset: 0, len: ALIGNMENT })
     }
 
-    fn put(&self, _: u32, _: &[u8]) {}
+    fn put(&self, _: u32, _: Option<&[u8]>) {}
 }
 
 fn load(world: &'static World, horizon: &'static Horizon, first: u32, fails: Option<u64>) {
@@ -354,8 +357,7 @@ fn streamed_sources_are_there_when_they_are_computed_on_and_nobody_waits_for_eve
     // The longest request needs two windows.
     for ring in [2, 4] {
         check(1, move || {
-            let (world, played) =
-                play_selected(&[Some(&[0, 1, 2]); 2], Play { ring: Some(ring), ..TWO_BLOCKS });
+            let (world, played) = play_selected(&[ALL], Play { ring: Some(ring), ..TWO_BLOCKS });
             assert!(world.failure.take().is_none());
             for notes in &played {
                 assert_eq!(lock(&notes.blocks).len(), 3);
@@ -368,8 +370,7 @@ fn streamed_sources_are_there_when_they_are_computed_on_and_nobody_waits_for_eve
 fn a_window_that_cannot_be_read_ends_every_thread() {
     check(1, || {
         // The reader fails no request that there is.
-        let (world, _) =
-            play_selected(&[Some(&[0, 1, 2])], Play { ring: Some(2), fails: Some(9), ..TWO_BLOCKS });
+        let (world, _) = play_selected(&[ALL], Play { ring: Some(2), fails: Some(9), ..TWO_BLOCKS });
         assert!(matches!(world.failure.take(), Some(EngineError::State(_))));
     });
 }

@@ -58,10 +58,10 @@ pub(crate) struct Planned {
 
 /// Where the values of the sources come from, and where they are computed on.
 pub trait Sources: Sync {
-    /// Where a window lies; `None` where no value of it is ever looked at.
+    /// Where a window lies; `None` where all of its values are zero, and need not be read.
     fn place(&self, window: u32) -> Option<Place>;
-    /// Takes the values of a window, in the place of one that is not needed any more.
-    fn put(&self, window: u32, bytes: &[u8]);
+    /// Takes the values of a window, in the place of one that is not needed any more; without bytes they are zero.
+    fn put(&self, window: u32, bytes: Option<&[u8]>);
 }
 
 impl Streaming {

@@ -88,7 +88,7 @@ pub enum GridError {
     },
     /// The budget does not hold what the import must hold.
     #[error(
-        "import of {graph} needs at least {} of memory ({purpose}), the budget is {}: raise engine.memory",
+        "import of {graph} needs at least {} of memory ({purpose}), the budget is {}: raise engine.memory, or give the import more by `ioc build --memory`",
         mib(*.needed), mib(*.budget)
     )]
     Memory {

@@ -8,7 +8,7 @@ use crate::algorithm::streamed;
 use crate::engine::EngineError;
 use crate::engine::plan::{Plan, requests_of_thread};
 use crate::engine::streaming::StateBytes;
-use crate::job::spec::{CacheSpec, IoSpec, ModelSpec, RunSpec, VertexStateSpec};
+use crate::job::spec::{AlgorithmSpec, CacheSpec, IoSpec, ModelSpec, RunSpec, VertexStateSpec};
 use crate::measure::environment::memory_total;
 
 /// Where a run's vertex state is.
@@ -54,13 +54,19 @@ fn within(
     let streams = match spec.engine.vertex_state {
         VertexStateSpec::Memory => None,
         VertexStateSpec::Auto => streams.filter(|_| fits.is_err()),
+        // It has none.
+        VertexStateSpec::Streamed if matches!(spec.algorithm, AlgorithmSpec::Scan(_)) => None,
         VertexStateSpec::Streamed => {
             let none = || EngineError::Plan(streamed::has_no_such_form(&spec.algorithm));
             Some(streams.ok_or_else(none)?)
         }
     };
     if let Some(bytes) = streams {
-        check(0)?;
+        if let Err(least) = check(0) {
+            // What it takes in memory says more.
+            fits?;
+            return Err(least);
+        }
         return Ok((plan, VertexState::Streamed(bytes, budget - plan.memory(0))));
     }
     fits?;

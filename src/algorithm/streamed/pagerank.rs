@@ -258,8 +258,8 @@ impl<C: Contribution + Streamed> Sources for PagerankPass<'_, C> {
         self.live[window as usize].then(|| self.store.place(self.vectors.current, window.into()))
     }
 
-    fn put(&self, window: u32, bytes: &[u8]) {
-        self.store.count_read(bytes.len());
+    fn put(&self, window: u32, bytes: Option<&[u8]>) {
+        self.store.count_read(bytes.map_or(0, <[u8]>::len));
         self.ring.put(window, bytes);
     }
 }

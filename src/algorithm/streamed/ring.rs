@@ -68,12 +68,16 @@ impl<T: Streamed> Ring<T> {
         }
     }
 
-    /// Takes the values of a window.
-    pub(super) fn put(&self, window: u32, bytes: &[u8]) {
+    /// Takes the values of a window; without bytes they are zero.
+    pub(super) fn put(&self, window: u32, bytes: Option<&[u8]>) {
         let place = window as usize % self.windows.len();
         let values = &self.values[place * RING_WINDOW..][..RING_WINDOW];
-        for (shared, value) in values.iter().zip(bytemuck::cast_slice::<u8, T>(bytes)) {
-            value.store(shared);
+        match bytes {
+            Some(bytes) => {
+                let new = bytemuck::cast_slice::<u8, T>(bytes);
+                values.iter().zip(new).for_each(|(shared, value)| value.store(shared));
+            }
+            None => values.iter().for_each(|shared| T::zeroed().store(shared)),
         }
         self.windows[place].store(window, Ordering::Relaxed);
     }
@@ -93,11 +97,13 @@ mod tests {
         let ring = Ring::<f32>::new(2);
         for window in 0..3 {
             let values = vec![window as f32 + 0.5; RING_WINDOW];
-            ring.put(window, bytemuck::cast_slice(&values));
+            ring.put(window, Some(bytemuck::cast_slice(&values)));
         }
         let lookup = ring.lookup();
         lookup.expect(&(RING_WINDOW..3 * RING_WINDOW));
         assert_eq!((lookup[RING_WINDOW].get(), lookup[3 * RING_WINDOW - 1].get()), (1.5, 2.5));
+        ring.put(3, None);
+        assert_eq!(ring.lookup()[3 * RING_WINDOW + 7].get(), 0.0);
         let gone = std::panic::catch_unwind(|| ring.lookup().expect(&(5..6)));
         assert!(gone.is_err());
     }

@@ -134,8 +134,8 @@ impl Sources for SpmvPass<'_> {
         Some(self.store.place(self.x, window.into()))
     }
 
-    fn put(&self, window: u32, bytes: &[u8]) {
-        self.store.count_read(bytes.len());
+    fn put(&self, window: u32, bytes: Option<&[u8]>) {
+        self.store.count_read(bytes.map_or(0, <[u8]>::len));
         self.ring.put(window, bytes);
     }
 }
