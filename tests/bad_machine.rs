@@ -182,7 +182,12 @@ fn a_full_disk_during_a_run_that_streams_vertex_state_is_an_error_and_leaves_not
         + "[engine]\nvertex_state = \"streamed\"\n[storage]\ndevices = [\"disk\"]\n";
     let project = Project::with("job.toml", job);
     let Some(message) = on_small_disk(&project, "6m", "run job.toml --no-scan") else { return };
-    assert_snapshot!(message, @"error: job pagerank: vertex state cannot be written to [project]/disk/kron-18-ef2-[grid]-facbe64c: No space left on device (os error 28); free some room, or choose another device");
+    let (place, cause) = message.split_once(": No space left on device (os error 28); ").unwrap();
+    assert!(
+        place.starts_with("error: job pagerank: vertex state cannot be written to [project]/disk/"),
+        "{message}"
+    );
+    assert_eq!(cause, "free some room, or choose another device");
     let listing = project.read("listing");
     assert!(listing.lines().all(|file| file.contains("/edges-")), "{listing}");
 }
