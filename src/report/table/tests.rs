@@ -228,7 +228,7 @@ fn warm_ups_count_only_where_nothing_was_measured_yet() {
     };
     let warmup = Row { phase: Phase::Warmup, ..row("ra", "ioc", 1, 9.0) };
     let stopped = |row: Row| Row { status: Status::Interrupted, runtime_s: None, ..row };
-    assert_eq!(status(&[warmup.clone()]), "not measured");
+    assert_eq!(status(std::slice::from_ref(&warmup)), "not measured");
     assert_eq!(status(&[stopped(warmup.clone())]), "interrupted");
     assert_eq!(status(&[warmup.clone(), stopped(row("ra", "ioc", 1, 1.0))]), "interrupted");
     let two = [warmup.clone(), row("ra", "ioc", 1, 1.0), stopped(row("ra", "ioc", 2, 1.0))];
