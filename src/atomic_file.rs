@@ -7,7 +7,6 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
@@ -15,9 +14,6 @@ use crate::file_lock;
 use crate::regular_file::irregular;
 
 const PREFIX: &str = ".ioc-new-";
-
-/// Longer than it takes from making a file to locking it: an older one that nobody has locked has no writer.
-const STALE: Duration = Duration::from_secs(60);
 
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
@@ -79,13 +75,8 @@ impl AtomicFile {
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = folder_of(path);
         create_folder(folder)?;
-        let file = tempfile::Builder::new()
-            .prefix(PREFIX)
-            // As every other file that the user makes, not private to them as scratch files are: the umask still applies.
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder)
-            .map_err(FileError::io("create a file in", folder))?;
-        file_lock::hold(file.as_file());
+        let failed = FileError::io("create a file in", folder);
+        let file = held_file(folder).map_err(failed)?;
         Ok(Self { file, path: path.to_owned() })
     }
 
@@ -166,22 +157,35 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), FileError> {
     }
 }
 
+/// A new file under a lock, which tells [`remove_stale`] that it has a writer.
+fn held_file(folder: &Path) -> io::Result<NamedTempFile> {
+    loop {
+        let file = tempfile::Builder::new()
+            .prefix(PREFIX)
+            // As every other file that the user makes, not private to them as scratch files are: the umask still applies.
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder)?;
+        // Who looked for leftovers before we had the lock may have taken the file for one.
+        if file_lock::hold(file.as_file(), file.path())? {
+            return Ok(file);
+        }
+    }
+}
+
 /// Removes what killed processes left in a folder: a living writer holds the lock of its file. What cannot be removed
 /// stays; it is never read.
 pub(crate) fn remove_stale(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        let age = entry.metadata().and_then(|data| data.modified()).ok().and_then(|time| time.elapsed().ok());
-        if ours && age.is_some_and(|age| age > STALE) && file_lock::is_free(&entry.path()) {
-            let _ = fs::remove_file(entry.path());
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            file_lock::remove_free(&entry.path());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 
@@ -258,22 +262,35 @@ mod tests {
     }
 
     #[test]
-    fn only_old_leftovers_that_nobody_writes_are_removed() {
+    fn leftovers_that_nobody_writes_are_removed_and_nothing_else() {
         let out = tempfile::tempdir().expect("tempdir");
-        let old = SystemTime::now() - 2 * STALE;
         let mut slow = AtomicFile::create(&out.path().join("slow.csv")).expect("create");
         slow.write(b"whole").expect("write");
-        slow.file.as_file().set_modified(old).expect("touch");
-        for (name, is_old) in [(".ioc-new-1", true), (".ioc-new-2", false), ("mine.csv", true)] {
-            let file = File::create(out.path().join(name)).expect("file");
-            if is_old {
-                file.set_modified(old).expect("touch");
-            }
+        for name in [".ioc-new-1", "mine.csv"] {
+            File::create(out.path().join(name)).expect("file");
         }
         remove_stale(out.path());
         slow.commit().expect("commit");
+        assert_eq!(names(out.path()), ["mine.csv", "slow.csv"]);
         assert_eq!(fs::read(out.path().join("slow.csv")).expect("read"), b"whole");
-        fs::remove_file(out.path().join("slow.csv")).expect("remove");
-        assert_eq!(names(out.path()), [".ioc-new-2", "mine.csv"]);
+    }
+
+    #[test]
+    fn a_file_that_is_begun_while_leftovers_are_removed_is_none_of_them() {
+        let out = tempfile::tempdir().expect("tempdir");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    remove_stale(out.path());
+                }
+            });
+            for number in 0..300 {
+                let path = out.path().join(format!("{number}.csv"));
+                replace(&path, b"whole").expect("nobody takes it away");
+                assert_eq!(fs::read(&path).expect("read"), b"whole");
+            }
+            done.store(true, Ordering::Relaxed);
+        });
     }
 }

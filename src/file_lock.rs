@@ -1,10 +1,12 @@
 //! Advisory locks over processes: `flock` on a file that is there for nothing else. The kernel releases one however its
-//! holder ends, so none is ever left behind; and since files are opened close-on-exec, a child does not inherit one.
+//! holder ends, so none is ever left behind; and since files are opened close-on-exec, a child inherits one only where it
+//! is given it ([`FileLock::share`]).
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
+use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::file_id::FileId;
@@ -50,6 +52,11 @@ impl FileLock {
         }
     }
 
+    /// The same lock for a process to be started: held until that, and all who inherit it from there, have closed it too.
+    pub(crate) fn share(&self) -> io::Result<OwnedFd> {
+        Ok(self.file.try_clone()?.into())
+    }
+
     /// Leaves word of who holds the lock, for [`holder`].
     pub(crate) fn sign(&mut self) -> io::Result<()> {
         let uname = rustix::system::uname();
@@ -59,16 +66,25 @@ impl FileLock {
     }
 }
 
-/// Locks an open file of our own for as long as it is open, so that [`is_free`] sees it; where the file system has no
-/// locks, nothing is free.
-pub(crate) fn hold(file: &File) {
-    let _ = flock(file, FlockOperation::NonBlockingLockExclusive);
+/// Locks a new file of our own for as long as it is open, so that [`remove_free`] leaves it alone; false where that has
+/// taken it already. Where the file system has no locks, nothing is removed either.
+pub(crate) fn hold(file: &File, path: &Path) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        _ => same_file(file, path),
+    }
 }
 
-/// Whether nobody has a lock on a file, as far as can be told.
-pub(crate) fn is_free(path: &Path) -> bool {
+/// Removes a file that nobody has a lock on, as far as that can be told and done.
+pub(crate) fn remove_free(path: &Path) {
     let file = File::options().read(true).write(true).open(path);
-    file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+    // The lock is held until the file is gone: a writer that comes between sees that.
+    if let Ok(file) = file
+        && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        && same_file(&file, path).unwrap_or(false)
+    {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// Who signed a lock last: `process 1234 on box`, or another process, where nobody did.

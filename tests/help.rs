@@ -204,7 +204,7 @@ fn of_dataset() {
       list    The data sets of the registry, and the grids built of them
       info    What a data set is, and what its grids are
       import  Build a grid of a data set with the default layout
-      verify  Read every byte of a data set's grids and check it
+      verify  Read every byte of a data set's grids and exports and check it
       export  Write a data set's edges to a file that another program reads, ids being ranks of the
               original ones
       rm      Remove a data set's grids, and what was made of it for other programs

@@ -58,7 +58,7 @@ impl Bfs {
             levels,
             frontier,
             next: huge::filled(vertices, 0),
-            found: Targets::new(setup.kernel, vertices, 0),
+            found: Targets::of_grid(setup, 0),
             active: marks.take(),
             marks,
             done: 0,
@@ -160,7 +160,7 @@ impl Pass for BfsPass<'_> {
         let mut vertices = self.vertices[column].lock().unwrap_or_else(PoisonError::into_inner);
         let (levels, next) = &mut *vertices;
         let first_vertex = self.columns[column].first_vertex as usize;
-        self.found[column].drain(|first, found| {
+        self.found[column].drain(FromFrontier(self.active), |first, found| {
             let range = first..first + found.len();
             let next = &mut next[range.clone()];
             // The frontier before last is there still.

@@ -21,7 +21,7 @@ pub use values::{Values, ValuesError};
 pub use verdict::Verdict;
 
 use crate::engine::pass::Algorithm;
-use crate::grid::manifest::Order;
+use crate::grid::manifest::{Column, Manifest, Order};
 use crate::grid::{Grid, GridError};
 use crate::job::spec::{AlgorithmSpec, KernelSpec, PrecisionSpec};
 use crate::storage::error::StorageError;
@@ -36,6 +36,11 @@ pub struct Setup<'a> {
     pub graph: &'a str,
     /// Who adds up.
     pub kernel: KernelSpec,
+    /// Threads that compute.
+    pub threads: u32,
+    /// How many more of them than one may work on a heavy column at once, each with values of its own: see
+    /// [`spare_bytes`].
+    pub spares: u32,
 }
 
 /// What an algorithm leaves behind.
@@ -169,4 +174,15 @@ pub fn state_bytes(spec: &AlgorithmSpec, order: Order, vertices: u64) -> u64 {
     let kept = matches!(spec, AlgorithmSpec::Bfs(_) | AlgorithmSpec::Sssp(_) | AlgorithmSpec::Wcc);
     let order = if kept && order == Order::Degree { 4 } else { 0 };
     (per_vertex + order) * vertices
+}
+
+/// Bytes that each spare takes, where so many threads compute: a second set of what is folded, for every heavy column.
+pub fn spare_bytes(spec: &AlgorithmSpec, manifest: &Manifest, threads: u32) -> u64 {
+    let term = match spec {
+        AlgorithmSpec::Pagerank(_) | AlgorithmSpec::Spmv(_) | AlgorithmSpec::Sssp(_) => size_of::<f64>(),
+        AlgorithmSpec::Bfs(_) => size_of::<u8>(),
+        AlgorithmSpec::Scan(_) | AlgorithmSpec::Wcc | AlgorithmSpec::External(_) => 0,
+    };
+    let heavy = manifest.columns.iter().filter(|column| manifest.is_heavy(column, threads));
+    heavy.map(Column::width).sum::<u64>() * term as u64
 }

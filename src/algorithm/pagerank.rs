@@ -14,7 +14,7 @@ use super::verdict::{Verdict, compare, each_edge};
 use super::{GraphAlgorithm, Outcome, Setup, SetupError, Values};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::grid::manifest::Column;
-use crate::grid::{BlockView, ChunkError, Grid, Lookup, Number, Sum};
+use crate::grid::{BlockView, ChunkError, Fold, Grid, Lookup, Number, Sum};
 use crate::interrupt::Interrupt;
 use crate::job::spec::{DanglingSpec, InitSpec, PagerankSpec, PrecisionSpec};
 use crate::storage::error::StorageError;
@@ -99,7 +99,7 @@ impl<C: Contribution> Pagerank<C> {
             columns: manifest.columns.clone(),
             degrees,
             ranks: huge::filled(vertices, start),
-            sums: Targets::new(setup.kernel, vertices, 0.0),
+            sums: Targets::of_grid(setup, 0.0),
             current,
             next: huge::filled(vertices, C::default()),
             dangling: Mutex::new(dangling),
@@ -254,6 +254,11 @@ struct PagerankPass<'a, C> {
     change: &'a Mutex<Total>,
 }
 
+/// The sum of contributions.
+pub(super) fn contributions<V: Number<Plain: Contribution>>() -> impl Fold<Value = V, Term = f64> {
+    Sum::of(|contribution: V::Plain, _weight| contribution.wide())
+}
+
 /// What the vertex pass of a column writes.
 struct Vertices<'a, C> {
     ranks: &'a mut [f64],
@@ -268,15 +273,14 @@ impl<C: Contribution> Pass for PagerankPass<'_, C> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        let fold = Sum::of(|contribution: C, _weight| contribution.wide());
-        self.sums[column].fold(block, if_owned, Lookup::all(self.current), fold)
+        self.sums[column].fold(block, if_owned, Lookup::all(self.current), contributions())
     }
 
     fn column_done(&self, column: usize) -> Result<(), StorageError> {
         let mut vertices = self.vertices[column].lock().unwrap_or_else(PoisonError::into_inner);
         let Vertices { ranks, next, degrees } = &mut *vertices;
         let mut totals = Totals::new(self.step.quantum);
-        self.sums[column].drain(|first, sums| {
+        self.sums[column].drain(contributions::<C>(), |first, sums| {
             let range = first..first + sums.len();
             let (ranks, next) = (&mut ranks[range.clone()], &mut next[range.clone()]);
             self.step.vertices(sums, &degrees[range], ranks, next, &mut totals);

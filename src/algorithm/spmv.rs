@@ -42,7 +42,7 @@ impl Spmv {
             spec: spec.clone(),
             quantum,
             columns: manifest.columns.clone(),
-            sums: Targets::new(setup.kernel, x.len(), 0.0),
+            sums: Targets::of_grid(setup, 0.0),
             y: huge::filled(x.len(), 0.0),
             x,
             done: 0,
@@ -103,7 +103,9 @@ impl Pass for SpmvPass<'_> {
 
     fn column_done(&self, column: usize) -> Result<(), StorageError> {
         let mut y = self.y[column].lock().unwrap_or_else(PoisonError::into_inner);
-        self.sums[column].drain(|first, sums| y[first..first + sums.len()].copy_from_slice(sums));
+        self.sums[column].drain(product::<f64>(self.quantum), |first, sums| {
+            y[first..first + sums.len()].copy_from_slice(sums);
+        });
         Ok(())
     }
 }

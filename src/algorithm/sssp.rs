@@ -64,7 +64,7 @@ impl Sssp {
             unit: manifest.weights == WeightKind::Unit,
             distances,
             next: huge::filled(vertices, f64::INFINITY),
-            least: Targets::new(setup.kernel, vertices, f64::INFINITY),
+            least: Targets::of_grid(setup, f64::INFINITY),
             active: marks.take(),
             marks,
             done: 0,
@@ -158,7 +158,7 @@ impl Pass for SsspPass<'_> {
     fn column_done(&self, column: usize) -> Result<(), StorageError> {
         let mut next = self.next[column].lock().unwrap_or_else(PoisonError::into_inner);
         let first_vertex = self.columns[column].first_vertex as usize;
-        self.least[column].drain(|first, least| {
+        self.least[column].drain(Least(self.active), |first, least| {
             let start = first_vertex + first;
             let old = &self.distances[start..start + least.len()];
             let next = &mut next[first..first + least.len()];

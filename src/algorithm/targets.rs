@@ -1,11 +1,16 @@
 //! What is folded into each destination, and the edge loop. Two kernels: *owned* columns, where a thread holds the
 //! column while it works on a block of it and updates plainly, and *atomic* ones, where any thread updates any vertex by
 //! compare-and-swap, as GridGraph does.
+//!
+//! A column that is much of all work (arcs into one vertex cannot be cut) has *spares* besides: values of the same
+//! destinations, which a thread owns while another owns the column, and which are combined when it is drained. A fold does
+//! not depend on order or grouping, so the result is the same.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use super::Setup;
 use crate::engine::pass::{IfOwned, Taken};
 use crate::grid::manifest::Column;
 use crate::grid::{BlockView, Chunk, ChunkError, Edges, Fold, Lookup, Near, RawEdges};
@@ -71,7 +76,11 @@ pub(crate) struct Targets<T: Kept> {
 
 #[derive(Debug)]
 enum Values<T: Kept> {
-    Owned(Vec<T>),
+    Owned {
+        all: Vec<T>,
+        /// Of each column its spares, one after the other; empty where none has any.
+        spares: Vec<Vec<T>>,
+    },
     Atomic(Vec<T::Atomic>),
 }
 
@@ -79,7 +88,7 @@ impl<T: Kept> Targets<T> {
     /// Every value at `rest`, which a fold may start from.
     pub(crate) fn new(kernel: KernelSpec, vertices: usize, rest: T) -> Self {
         let values = match kernel {
-            KernelSpec::Owned => Values::Owned(huge::filled(vertices, rest)),
+            KernelSpec::Owned => Values::Owned { all: huge::filled(vertices, rest), spares: Vec::new() },
             KernelSpec::Atomic => {
                 Values::Atomic(huge::collected(vertices, (0..vertices).map(|_| rest.shared())))
             }
@@ -87,14 +96,36 @@ impl<T: Kept> Targets<T> {
         Self { rest, values }
     }
 
+    /// The same for all vertices of a grid, with the spares of its heavy columns.
+    pub(crate) fn of_grid(setup: Setup<'_>, rest: T) -> Self {
+        let manifest = &setup.grid.manifest;
+        let mut targets = Self::new(setup.kernel, manifest.vertices as usize, rest);
+        if let Values::Owned { spares, .. } = &mut targets.values {
+            let of = |column: &Column| {
+                let count = if manifest.is_heavy(column, setup.threads) { setup.spares as usize } else { 0 };
+                huge::filled(count * column.width() as usize, rest)
+            };
+            *spares = manifest.columns.iter().map(of).collect();
+        }
+        targets
+    }
+
     /// Lends each column its part.
     pub(crate) fn by_column(&mut self, columns: &[Column]) -> Vec<ColumnTargets<'_, T>> {
         let rest = self.rest;
         match &mut self.values {
-            Values::Owned(values) => split(values, columns)
-                .into_iter()
-                .map(|part| ColumnTargets { rest, part: Part::Owned(Mutex::new(part)) })
-                .collect(),
+            Values::Owned { all, spares } => {
+                let spares =
+                    spares.iter_mut().map(Vec::as_mut_slice).chain(std::iter::repeat_with(Default::default));
+                let lent = split(all, columns).into_iter().zip(spares);
+                lent.map(|(part, spares)| {
+                    let spares = spares.chunks_exact_mut(part.len().max(1));
+                    let places = [part].into_iter().chain(spares);
+                    let places = places.map(|values| Mutex::new(Owned { values, used: false })).collect();
+                    ColumnTargets { rest, part: Part::Owned(places) }
+                })
+                .collect()
+            }
             Values::Atomic(values) => columns
                 .iter()
                 .map(|column| &values[column.first_vertex as usize..column.end_vertex as usize])
@@ -124,8 +155,17 @@ pub(crate) struct ColumnTargets<'a, T: Kept> {
 
 #[derive(Debug)]
 enum Part<'a, T: Kept> {
-    Owned(Mutex<&'a mut [T]>),
+    /// Its own values, then its spares.
+    Owned(Vec<Mutex<Owned<'a, T>>>),
     Atomic(&'a [T::Atomic]),
+}
+
+/// Values that one thread at a time folds into.
+#[derive(Debug)]
+struct Owned<'a, T> {
+    values: &'a mut [T],
+    /// Whether any is not at rest.
+    used: bool,
 }
 
 impl<T: Kept> ColumnTargets<'_, T> {
@@ -139,10 +179,11 @@ impl<T: Kept> ColumnTargets<'_, T> {
     ) -> Result<Taken, ChunkError> {
         let (mut edges, mut near) = (0, Near::default());
         match &self.part {
-            Part::Owned(targets) => {
-                let Some(mut targets) = own(targets, if_owned) else { return Ok(Taken::Busy) };
+            Part::Owned(places) => {
+                let Some(mut place) = own(places, if_owned) else { return Ok(Taken::Busy) };
+                place.used = true;
                 // Out of the lock's reach, so that the loop need not look up where they are after each update.
-                let targets: &mut [T] = &mut targets;
+                let targets: &mut [T] = place.values;
                 for chunk in block {
                     edges += fold_chunk(&chunk?, values, &mut near, fold, |target, term| {
                         targets[target] = fold.combine(targets[target], term);
@@ -160,13 +201,21 @@ impl<T: Kept> ColumnTargets<'_, T> {
         Ok(Taken::Done(edges))
     }
 
-    /// Hands out the finished values in vertex order, up to [`DRAINED`] at a time with the index of the first, and
-    /// leaves them at rest.
-    pub(crate) fn drain(&self, mut each: impl FnMut(usize, &mut [T])) {
+    /// Hands out the finished values of a fold in vertex order, up to [`DRAINED`] at a time with the index of the first,
+    /// and leaves them at rest.
+    pub(crate) fn drain<F: Fold<Term = T>>(&self, fold: F, mut each: impl FnMut(usize, &mut [T])) {
         match &self.part {
-            Part::Owned(targets) => {
-                let mut targets = targets.lock().unwrap_or_else(PoisonError::into_inner);
-                for (number, targets) in targets.chunks_mut(DRAINED).enumerate() {
+            Part::Owned(places) => {
+                let mut places: Vec<_> = places.iter().map(lock).collect();
+                let Some((own, spares)) = places.split_first_mut() else { return };
+                for spare in spares.iter_mut().filter(|spare| spare.used) {
+                    for (value, spare) in own.values.iter_mut().zip(&*spare.values) {
+                        *value = fold.combine(*value, *spare);
+                    }
+                    spare.values.fill(self.rest);
+                    spare.used = false;
+                }
+                for (number, targets) in own.values.chunks_mut(DRAINED).enumerate() {
                     each(number * DRAINED, targets);
                     targets.fill(self.rest);
                 }
@@ -185,15 +234,21 @@ impl<T: Kept> ColumnTargets<'_, T> {
     }
 }
 
-fn own<T>(column: &Mutex<T>, if_owned: IfOwned) -> Option<MutexGuard<'_, T>> {
+/// The first place that nobody owns; the column's own, when it is free, where there is none and the caller waits.
+fn own<T>(places: &[Mutex<T>], if_owned: IfOwned) -> Option<MutexGuard<'_, T>> {
+    let free = places.iter().find_map(|place| match place.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    });
     match if_owned {
-        IfOwned::Wait => Some(column.lock().unwrap_or_else(PoisonError::into_inner)),
-        IfOwned::Return => match column.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        },
+        IfOwned::Wait => free.or_else(|| places.first().map(lock)),
+        IfOwned::Return => free,
     }
+}
+
+fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The edge loop; a compact chunk gives one term per piece instead of one per arc. The block's checks have seen that
@@ -235,3 +290,6 @@ pub(super) fn fold_chunk<F: Fold>(
     }
     u64::from(chunk.header.edges)
 }
+
+#[cfg(test)]
+mod tests;

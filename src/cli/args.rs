@@ -266,7 +266,7 @@ pub enum DatasetCommand {
         #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = size)]
         memory: Size,
     },
-    /// Read every byte of a data set's grids and check it
+    /// Read every byte of a data set's grids and exports and check it
     Verify {
         /// Name of the data set
         name: String,

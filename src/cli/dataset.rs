@@ -17,6 +17,7 @@ use crate::job::registry::{REGISTRY_FILE, Registry, find_project};
 use crate::job::source::shown;
 use crate::job::spec::{DatasetSpec, ExportFormatSpec, SourceSpec};
 use crate::job::suggest::did_you_mean;
+use crate::progress::Unit;
 use crate::units::{format_bytes, format_count, plural};
 
 /// Does what the arguments say.
@@ -259,30 +260,51 @@ fn import(args: &DatasetArgs, name: &str, memory: &str, interrupt: &Interrupt) -
 fn verify(args: &DatasetArgs, name: &str, interrupt: &Interrupt) -> Result<u8, Problem> {
     let progress = Console::new(args.quiet);
     let context = Context { threads: super::cores(), interrupt, progress: &progress };
+    let exports: Vec<Derived> = derived::list(&args.data)
+        .map_err(Problem::failed)?
+        .into_iter()
+        .filter(|derived| derived.dataset == name && derived.kind == DerivedKind::Export)
+        .filter(Derived::is_complete)
+        .collect();
+    let mut layouts = grid::list(&args.data).map_err(Problem::failed)?;
+    layouts.retain(|layout| layout.dataset == name);
+    if layouts.is_empty() && exports.is_empty() {
+        layouts = layouts_of(&args.data, name)?;
+    }
+    let of_exports = exports.iter().map(|export| verify_export(export, context));
+    let of_grids = layouts.iter().map(|layout| verify_grid(layout, context));
     let mut code = exit::OK;
-    for layout in layouts_of(&args.data, name)? {
-        let verdict = match &layout.grid {
-            None => Err(why_none(&layout)),
-            Some(grid) => grid::verify(grid, context).map_err(|error| error.to_string()),
-        };
+    for verdict in of_exports.chain(of_grids) {
         match verdict {
-            Ok(found) => say(
-                args,
-                &format!(
-                    "{name} {}: {} edges in {} are as they were written",
-                    layout.key,
-                    format_count(found.edges),
-                    format_bytes(found.bytes)
-                ),
-            ),
+            Ok(text) => say(args, &format!("{name} {text}")),
             Err(_) if interrupt.raised() => return Ok(exit::INTERRUPTED),
             Err(error) => {
-                output::error(&format!("error: {name} {}: {error}", layout.key));
+                output::error(&format!("error: {name} {error}"));
                 code = exit::FAILED;
             }
         }
     }
     Ok(code)
+}
+
+fn verify_export(export: &Derived, context: Context<'_>) -> Result<String, String> {
+    let (key, stage) = (export.key(), format!("{}: verify an export", export.dataset));
+    context.progress.begin(&stage, Some(export.bytes()), Unit::Bytes);
+    let verdict = export.verify(context);
+    context.progress.end();
+    let bytes = verdict.map_err(|error| format!("{key}: {error}"))?;
+    Ok(format!("{key}: an export of {} is as it was written", format_bytes(bytes)))
+}
+
+fn verify_grid(layout: &Layout, context: Context<'_>) -> Result<String, String> {
+    let verdict = match &layout.grid {
+        None => Err(why_none(layout)),
+        Some(grid) => grid::verify(grid, context).map_err(|error| error.to_string()),
+    };
+    let key = &layout.key;
+    let found = verdict.map_err(|error| format!("{key}: {error}"))?;
+    let (edges, bytes) = (format_count(found.edges), format_bytes(found.bytes));
+    Ok(format!("{key}: {edges} edges in {bytes} are as they were written"))
 }
 
 /// Exports what the registry says; no grid is needed.

@@ -23,9 +23,9 @@ use crate::job::spec::{
     AlgorithmSpec, CacheSpec, EncodingSpec, ExportFormatSpec, ExternalSpec, IoSpec, RunSpec,
 };
 use crate::measure::environment::memory_available;
-use crate::run::parameters::VertexState;
+use crate::run::parameters::{self, StateNeeds, VertexState};
 use crate::run::plan::{JobPlan, PlannedRun};
-use crate::run::{external, layout, parameters};
+use crate::run::{external, layout};
 use crate::units::{format_bytes, format_count, plural};
 
 /// What the runs of a batch need, each grid looked at once.
@@ -69,9 +69,14 @@ impl<'a> Needs<'a> {
         let asked = || Order::asked(&spec.grid).unwrap_or(Order::Degree);
         let order = size.built.as_ref().map_or_else(asked, |grid| grid.manifest.order);
         let state = size.vertices.map(|vertices| algorithm::state_bytes(&spec.algorithm, order, vertices));
-        let (plan, place) = parameters::resolve(self.data, spec, state, cores() as u32)?;
+        let grid = size.built.as_ref().map(|grid| &grid.manifest);
+        let needs = state.map(|bytes| StateNeeds { bytes, grid });
+        let (plan, place) = parameters::resolve(self.data, spec, needs, cores() as u32)?;
         let least = match place {
-            VertexState::Held => state.unwrap_or(0),
+            VertexState::Held => {
+                let spare = needs.map_or(0, |needs| needs.spare_bytes(spec, &plan));
+                state.unwrap_or(0).saturating_add(spare * u64::from(plan.spares))
+            }
             VertexState::Streamed(bytes, memory) => {
                 if let Some(grid) = &size.built {
                     Streaming::new(grid, &plan, bytes, memory)?;

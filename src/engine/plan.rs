@@ -52,6 +52,8 @@ pub struct Plan {
     pub devices: u32,
     /// Blocks that stay in memory between passes, at most.
     pub pins: u64,
+    /// Threads that may work on a heavy column besides the one that owns it, each with values of its own.
+    pub spares: u32,
 }
 
 impl Plan {
@@ -107,6 +109,7 @@ impl Plan {
             interleave: interleave.unwrap_or(compute_threads),
             devices,
             pins: 0,
+            spares: 0,
         })
     }
 
@@ -136,6 +139,16 @@ impl Plan {
     /// Bytes of all blocks.
     pub fn buffer_bytes(&self) -> u64 {
         self.block * self.blocks
+    }
+
+    /// Grants as many spares of `each` bytes, up to one for every thread but one, as `budget` leaves room for beside
+    /// `state` bytes of per-vertex data. They take no more than that: what is left keeps blocks.
+    #[must_use]
+    pub fn with_spares(self, each: u64, state: u64, budget: u64) -> Self {
+        let room = budget.saturating_sub(self.memory(state)).min(state);
+        let most = self.compute_threads.saturating_sub(1);
+        let spares = room.checked_div(each).map_or(0, |fit| fit.min(most.into()) as u32);
+        Self { spares, ..self }
     }
 
     /// Keeps as many blocks in memory as `budget` leaves beside `state` bytes of per-vertex data.
@@ -294,6 +307,19 @@ mod tests {
         assert_eq!((some.kept_bytes(1000, 10), some.read_bytes(1000, 10, 5)), (400, 1000 + 4 * 600));
         let all = Plan { pins: 99, ..plan };
         assert_eq!((all.read_bytes(1000, 10, 5), all.read_bytes(0, 0, 5)), (1000, 0));
+    }
+
+    #[test]
+    fn spares_are_granted_as_they_fit_and_never_more_than_threads_can_use_or_the_vertices_take() {
+        let plan = Plan::resolve(&spec(ModelSpec::Ioc, IoSpec::Libaio), None, 1, 4, None).unwrap();
+        let (state, each) = (1000, 100);
+        let spares = |each, room: u64| plan.with_spares(each, state, plan.memory(state) + room).spares;
+        assert_eq!(
+            (spares(each, 99), spares(each, 100), spares(each, 299), spares(each, 9999)),
+            (0, 1, 2, 3)
+        );
+        assert_eq!((spares(600, 9999), spares(1001, 9999), spares(0, 9999)), (1, 0, 0));
+        assert_eq!(plan.with_spares(each, state, 0).spares, 0);
     }
 
     #[test]

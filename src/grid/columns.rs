@@ -29,7 +29,7 @@ const AUTO_WIDTH: u64 = 1 << 19;
 /// Below so many vertices everything fits some cache, and columns are only for the threads.
 const SMALL_GRAPH: u64 = 1 << 16;
 /// A vertex's work in edges.
-const VERTEX_WORK: u64 = 2;
+pub(super) const VERTEX_WORK: u64 = 2;
 
 /// Sources per window where `auto`.
 pub(super) fn auto_source_window(encoding: Encoding) -> u64 {

@@ -3,16 +3,20 @@
 //!
 //! Why not a temporary folder that is renamed: programs write paths of what they make into it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::GridError;
 use super::files;
 use super::inventory::{drop_empty, folders, unless_missing};
-use super::lock::Lock;
+use super::lock::{self, InUse, Lock};
 use super::paths::is_dataset_name;
+use super::written::Written;
 use crate::dataset::Context;
 use crate::regular_file;
 
@@ -20,6 +24,8 @@ use crate::regular_file;
 const RECORD: &str = "record.json";
 /// Bytes of a record at most: some lines.
 const MOST_RECORD: u64 = 1 << 20;
+/// How long a folder that is to be filled anew is waited for: commands that were killed are not gone at once.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +54,16 @@ impl DerivedKind {
     }
 }
 
+/// What is recorded of a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record<T> {
+    /// The files that are to stay as they are. Those of a program are its own.
+    pub files: Vec<Written>,
+    /// What they hold, and how they came about.
+    #[serde(flatten)]
+    pub what: T,
+}
+
 /// A folder of what was made, or is to be.
 #[derive(Debug, Clone)]
 pub struct Derived {
@@ -68,19 +84,41 @@ impl Derived {
         if !is_dataset_name(dataset) {
             return Err(GridError::Name { name: dataset.to_owned() });
         }
-        let hash = xxhash_rust::xxh3::xxh3_64(identity.as_bytes());
+        let hash = xxh3_64(identity.as_bytes());
         let dir = data.join(dataset).join(format!("{}{hash:016x}", kind.letter()));
         Ok(Self { dataset: dataset.to_owned(), kind, dir })
     }
 
-    /// What is recorded of it, where it is complete.
-    pub fn record<T: DeserializeOwned>(&self) -> Option<T> {
-        serde_json::from_slice(&regular_file::read(&self.dir.join(RECORD), MOST_RECORD).ok()?).ok()
+    /// Its name in the data set's folder.
+    pub fn key(&self) -> String {
+        self.dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Whether it is complete: its record can be read.
+    /// What is recorded of it, where it is complete.
+    pub fn record<T: DeserializeOwned>(&self) -> Option<Record<T>> {
+        let text = regular_file::read(&self.dir.join(RECORD), MOST_RECORD).ok()?;
+        let record: Record<T> = serde_json::from_slice(&text).ok()?;
+        record.files.iter().all(|file| file.has_its_length(&self.dir)).then_some(record)
+    }
+
+    /// Whether it is complete: its record can be read, and its files have their lengths.
     pub fn is_complete(&self) -> bool {
         self.record::<serde_json::Value>().is_some()
+    }
+
+    /// Keeps other processes from removing it while the result lives, where that is possible.
+    pub fn hold(&self) -> Option<InUse> {
+        lock::hold(&self.dir)
+    }
+
+    /// Reads the recorded files of a complete one, compares them with their checksums, and returns their bytes.
+    ///
+    /// # Errors
+    /// Where one is unreadable or not as it was written.
+    pub fn verify(&self, context: Context<'_>) -> Result<u64, GridError> {
+        let files = self.record::<serde_json::Value>().map(|record| record.files).unwrap_or_default();
+        files.iter().try_for_each(|file| file.verify(&self.dir, context))?;
+        Ok(files.iter().map(|file| file.bytes).sum())
     }
 
     /// Bytes of its files.
@@ -91,11 +129,15 @@ impl Derived {
     }
 
     /// Has `work` fill the folder, unless it is complete, while nobody else makes anything of the data set. What a failure
-    /// or an earlier kill left is removed.
+    /// or an earlier kill left is removed; not while something runs on that may still write to it, and holds the folder.
     ///
     /// # Errors
     /// That of the work, or of the files around it.
-    pub fn make<T, E>(&self, context: Context<'_>, work: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E>
+    pub fn make<T, E>(
+        &self,
+        context: Context<'_>,
+        work: impl FnOnce(&Path) -> Result<Record<T>, E>,
+    ) -> Result<Record<T>, E>
     where
         T: Serialize + DeserializeOwned,
         E: From<GridError>,
@@ -109,7 +151,7 @@ impl Derived {
         let made = self.fill(work);
         if made.is_err() {
             // The work's own error is worth more than one of this.
-            let _ = self.erase();
+            let _ = self.erase(PATIENCE);
             drop_empty(folder, lock);
         }
         made
@@ -117,9 +159,9 @@ impl Derived {
 
     fn fill<T: Serialize, E: From<GridError>>(
         &self,
-        work: impl FnOnce(&Path) -> Result<T, E>,
-    ) -> Result<T, E> {
-        self.erase()?;
+        work: impl FnOnce(&Path) -> Result<Record<T>, E>,
+    ) -> Result<Record<T>, E> {
+        self.erase(PATIENCE)?;
         files::create_folder(&self.dir)?;
         let record = work(&self.dir)?;
         self.sync()?;
@@ -131,12 +173,14 @@ impl Derived {
 
     /// Everything in it to the disk: programs seldom do that themselves.
     fn sync(&self) -> Result<(), GridError> {
-        let sync = || -> std::io::Result<()> { Ok(rustix::fs::syncfs(std::fs::File::open(&self.dir)?)?) };
+        let sync = || -> std::io::Result<()> { Ok(rustix::fs::syncfs(File::open(&self.dir)?)?) };
         sync().map_err(GridError::io("syncing", &self.dir))
     }
 
-    /// The record goes first: a removal that is cut short leaves nothing that is trusted.
-    fn erase(&self) -> Result<(), GridError> {
+    /// The record goes first: a removal that is cut short leaves nothing that is trusted. Those who use it have `patience`
+    /// to end.
+    fn erase(&self, patience: Duration) -> Result<(), GridError> {
+        let _unused = lock::unused_within(&self.dir, patience)?;
         let record = self.dir.join(RECORD);
         unless_missing(std::fs::remove_file(&record), "removing", &record)?;
         unless_missing(std::fs::remove_dir_all(&self.dir), "removing", &self.dir)
@@ -163,10 +207,11 @@ pub(super) fn of_dataset(data: &Path, dataset: &str) -> Result<Vec<Derived>, Gri
     Ok(keys.into_iter().filter_map(derived).collect())
 }
 
-/// Removes what was made of a data set, and returns how many folders that were, and their bytes. Not while its data set is imported.
+/// Removes what was made of a data set, and returns how many folders that were, and their bytes. Not while its data set is
+/// imported, nor what somebody uses.
 ///
 /// # Errors
-/// Where it is imported, or a file cannot be removed.
+/// Where it is imported or used, or a file cannot be removed.
 pub fn remove_all(data: &Path, dataset: &str) -> Result<(u64, u64), GridError> {
     if !is_dataset_name(dataset) {
         return Err(GridError::Name { name: dataset.to_owned() });
@@ -195,7 +240,7 @@ fn erase_all(all: &[Derived]) -> Result<u64, GridError> {
     let mut freed = 0;
     for derived in all {
         let bytes = derived.bytes();
-        derived.erase()?;
+        derived.erase(Duration::ZERO)?;
         freed += bytes;
     }
     Ok(freed)

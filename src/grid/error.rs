@@ -268,16 +268,33 @@ pub enum GridError {
         /// What was found, and what was expected.
         what: String,
     },
+    /// A file of an export that is not as it was written.
+    #[error(
+        "{path} has the checksum {found}, and was written with {expected}; remove it with `ioc dataset rm` and it will \
+         be made again"
+    )]
+    Rewritten {
+        /// The file.
+        path: PathBuf,
+        /// Its checksum.
+        found: String,
+        /// As recorded.
+        expected: String,
+    },
     /// Somebody imports into the folder at this moment.
     #[error("data set {dataset} is being imported by another process; wait until it is done")]
     Busy {
         /// The data set.
         dataset: String,
     },
-    /// A run of another process reads the grid that is to be removed.
-    #[error("{} is read by a run of another process and stays; try again when that has ended", dir.display())]
+    /// Another process uses the folder that is to be removed.
+    #[error(
+        "{dir} is in use and stays: a run of another process reads it, or what a killed one had started there still runs \
+         (`fuser {dir}/.in-use` lists it); try again when it has ended",
+        dir = dir.display()
+    )]
     InUse {
-        /// The grid's folder.
+        /// The folder.
         dir: PathBuf,
     },
 }

@@ -1,7 +1,9 @@
 //! One import of a data set at a time, over processes, and no removal of a grid that a run reads.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::fd::OwnedFd;
 
 use crate::dataset::Context;
 use crate::file_lock::{FileLock, Sharing};
@@ -11,7 +13,8 @@ use super::error::GridError;
 /// Name of the lock file in a data set's folder; no layout key begins with a dot.
 pub(super) const LOCK_FILE: &str = ".lock";
 
-/// Name of the lock file in a grid's folder: shared by those who read it, exclusive for its removal.
+/// Name of the lock file in the folder of a grid, or of what was made for other programs: shared by those who use it,
+/// exclusive for its removal.
 const IN_USE: &str = ".in-use";
 
 /// How often a waiting process looks again: `flock` itself would not notice an interrupt.
@@ -50,25 +53,46 @@ impl Lock {
     }
 }
 
-/// Keeps a grid from being removed, until dropped.
+/// Keeps a folder from being removed, until dropped.
 #[derive(Debug)]
 pub struct InUse {
-    _file: FileLock,
+    file: FileLock,
 }
 
-/// Keeps the grid of a folder from being removed. `None` where that is not possible (the folder may not be written to, or
+impl InUse {
+    /// For a process to be started, which then keeps the folder too, and so does whatever it starts.
+    ///
+    /// # Errors
+    /// Where no more files can be opened.
+    pub fn share(&self) -> std::io::Result<OwnedFd> {
+        self.file.share()
+    }
+}
+
+/// Keeps a folder from being removed. `None` where that is not possible (the folder may not be written to, or
 /// its removal has begun: what is missing then is found missing).
 pub(super) fn hold(dir: &Path) -> Option<InUse> {
     let file = FileLock::try_acquire(&dir.join(IN_USE), Sharing::Shared).ok().flatten();
-    file.map(|file| InUse { _file: file })
+    file.map(|file| InUse { file })
 }
 
-/// Keeps the grid of a folder from being used, until dropped; an error where somebody does.
+/// Keeps a folder from being used, until dropped; an error where somebody does.
 pub(super) fn unused(dir: &Path) -> Result<Option<InUse>, GridError> {
     match FileLock::try_acquire(&dir.join(IN_USE), Sharing::Exclusive) {
-        Ok(Some(file)) => Ok(Some(InUse { _file: file })),
+        Ok(Some(file)) => Ok(Some(InUse { file })),
         Ok(None) => Err(GridError::InUse { dir: dir.to_owned() }),
         // No folder, no locks: nobody can hold it.
         Err(_) => Ok(None),
+    }
+}
+
+/// The same, after a wait of `patience` at most for those who use it.
+pub(super) fn unused_within(dir: &Path, patience: Duration) -> Result<Option<InUse>, GridError> {
+    let started = Instant::now();
+    loop {
+        match unused(dir) {
+            Err(GridError::InUse { .. }) if started.elapsed() < patience => std::thread::sleep(POLL),
+            other => return other,
+        }
     }
 }

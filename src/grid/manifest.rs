@@ -6,6 +6,7 @@ use crate::job::spec::{EncodingSpec, GridSpec, VertexOrderSpec};
 use crate::storage::stripe::Stripes;
 
 use super::chunk::{PAYLOAD, RawEdge};
+use super::columns::VERTEX_WORK;
 use super::consistency;
 
 /// Version of the on-disk format; a grid of another version is built anew.
@@ -121,6 +122,13 @@ pub struct Column {
     pub edges: u64,
 }
 
+impl Column {
+    /// Destinations.
+    pub fn width(&self) -> u64 {
+        self.end_vertex - self.first_vertex
+    }
+}
+
 /// The manifest, `manifest.json` in the grid's directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -189,6 +197,15 @@ impl Manifest {
     /// Chunks of the whole grid.
     pub fn chunks(&self) -> u64 {
         self.columns.last().map_or(0, |column| column.first_chunk + column.chunks)
+    }
+
+    /// Whether a column has so much more than an even share of the work that one thread at a time on it would leave
+    /// others idle: most arcs lead to few destinations then, since columns are cut evenly where they can be, or there are
+    /// fewer columns than threads.
+    pub fn is_heavy(&self, column: &Column, threads: u32) -> bool {
+        let work = |edges: u64, vertices: u64| u128::from(edges) + u128::from(VERTEX_WORK * vertices);
+        let shares = u128::from(threads).max(self.columns.len() as u128);
+        threads > 1 && 4 * shares * work(column.edges, column.width()) > 5 * work(self.edges, self.vertices)
     }
 
     /// How the chunks are dealt to the devices.

@@ -29,6 +29,7 @@ pub mod paths;
 mod reader;
 mod renumbering;
 mod verify;
+mod written;
 
 pub use block::{BlockView, Chunk, ChunkError, ChunkFault, Edges, Expectation, RawEdges};
 pub use compact::Near;
@@ -39,11 +40,13 @@ pub use fold::{Fold, Lookup, Number, RING_WINDOW, Sum};
 pub use import::build;
 pub use inventory::{Collected, Layout, gc, list, remove};
 pub use kept::KeptBlock;
+pub use lock::InUse;
 pub use open::{Grid, Ids, open};
 pub use paths::{GridPaths, LayoutRequest, layout_key};
 pub use reader::EdgeReader;
 pub use renumbering::Renumbering;
 pub use verify::{Verified, verify};
+pub use written::Written;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The table on the terminal at the end of a batch: a line per run, with medians over its measured repetitions. What is
 //! the same for all runs, or follows from a run's algorithm or variant, is said once above it, so that the lines hold
-//! only what tells runs apart and fit a terminal. It is for reading, and rounds; the CSV is for computing.
+//! only what tells runs apart and fit a terminal. A peer's run, of which much is unknown that is known of ours, is told by
+//! the peer's name. It is for reading, and rounds; the CSV is for computing.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -17,7 +18,7 @@ type Parameter = (&'static str, fn(&Row) -> Option<String>);
 const PARAMETERS: [Parameter; 19] = [
     ("variant", |row| row.variant.clone()),
     ("algorithm", |row| row.algorithm.clone()),
-    ("parameters", |row| row.algorithm_params.clone()),
+    ("parameters", shown_parameters),
     ("dataset", |row| row.dataset.clone()),
     ("model/io", model_io),
     ("kernel", |row| row.kernel.clone()),
@@ -38,10 +39,35 @@ const PARAMETERS: [Parameter; 19] = [
 
 /// Narrowest that `result` is cut to.
 const RESULT_WIDTH: usize = 16;
+/// Widest that a peer's command is shown: a script may have any length, and its name is what tells it apart.
+const COMMAND_WIDTH: usize = 60;
+/// What is said of all runs but those of peers.
+const OURS: &str = "ours";
 
 fn model_io(row: &Row) -> Option<String> {
     let parts: Vec<&str> = [&row.model, &row.io].into_iter().filter_map(Option::as_deref).collect();
     (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+fn shown_parameters(row: &Row) -> Option<String> {
+    let mut text = one_line(row.algorithm_params.as_deref()?);
+    if is_external(row) {
+        cut(&mut text, COMMAND_WIDTH);
+    }
+    Some(text)
+}
+
+/// Whether a run is that of a peer, whose own matter is how it reads.
+fn is_external(row: &Row) -> bool {
+    row.model.is_none()
+}
+
+/// A text of somebody else, as a part of a line.
+fn one_line(text: &str) -> String {
+    text.split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn plain<T: ToString>(value: Option<T>) -> Option<String> {
@@ -109,13 +135,25 @@ impl Run<'_> {
         median(self.measured().filter_map(value))
     }
 
+    /// That of the repetitions which count; of warm-ups only where there is nothing else yet.
     fn status(&self) -> String {
-        let ok = self.0.iter().filter(|row| row.status == Status::Ok).count();
-        match ok {
-            0 => self.0.last().map_or("", |row| row.status.as_str()).to_owned(),
-            ok if ok == self.0.len() => "ok".to_owned(),
-            ok => format!("{ok} of {} ok", self.0.len()),
+        let (measured, warmups): (Vec<&Row>, Vec<&Row>) =
+            self.0.iter().copied().partition(|row| row.phase == Phase::Measured);
+        let ok = measured.iter().filter(|row| row.status == Status::Ok).count();
+        match (measured.last(), ok) {
+            (None, _) => match warmups.iter().rfind(|row| row.status != Status::Ok) {
+                Some(row) => row.status.as_str().to_owned(),
+                None => "not measured".to_owned(),
+            },
+            (Some(row), 0) => row.status.as_str().to_owned(),
+            (_, ok) if ok == measured.len() => "ok".to_owned(),
+            (_, ok) => format!("{ok} of {} ok", measured.len()),
         }
+    }
+
+    /// What a peer's run is called; nothing of ours.
+    fn peer(&self) -> Option<String> {
+        self.0[0].variant.clone().filter(|_| is_external(self.0[0]))
     }
 
     fn verified(&self) -> Option<bool> {
@@ -156,35 +194,66 @@ fn parameters(runs: &[Run<'_>]) -> Vec<Shown> {
     columns.filter(|column| column.cells.iter().any(Option::is_some)).collect()
 }
 
-/// Takes out the columns that need not stand in every line, and says them above: what all runs share, then what follows
-/// from the algorithm (its parameters, its result), then what follows from the variant (its overrides).
+/// Takes out the columns that need not stand in every line, and says them above: what all runs share, then what all of ours
+/// do or is a peer's, then what follows from the algorithm (its parameters, its result), then what follows from the variant
+/// (its overrides).
 fn hoist(text: &mut String, columns: &mut Vec<Shown>, runs: &[Run<'_>], width: usize) {
-    let keys = |title| columns.iter().find(|column| column.title == title).map(|column| column.cells.clone());
-    let (algorithms, variants) = (keys("algorithm"), keys("variant"));
-    // A run that failed may not have got to know what it shares with the others.
-    let finished = runs.iter().filter(|run| run.measured().next().is_some()).count();
-    let whole = if (1..runs.len()).contains(&finished) { "all finished runs" } else { "all runs" };
-    let everything = vec![Some(whole.to_owned()); runs.len()];
-    for keys in [Some(everything), algorithms, variants].into_iter().flatten() {
-        let mut said: Vec<(String, Vec<String>)> = Vec::new();
-        columns.retain(|column| {
-            // A line begins with its algorithm, even where all runs share it: it has to begin with something.
-            let may_go = (column.names && column.title != "algorithm" || column.title == "result")
-                && column.cells != keys;
-            let Some(groups) = groups(&keys, &column.cells, runs).filter(|_| may_go) else { return true };
-            for (key, value) in groups {
-                let item = format!("{} {value}", column.title);
-                match said.iter_mut().find(|(other, _)| *other == key) {
-                    Some((_, items)) => items.push(item),
-                    None => said.push((key, vec![item])),
-                }
-            }
-            false
+    let cells =
+        |title| columns.iter().find(|column| column.title == title).map(|column| column.cells.clone());
+    let (algorithms, variants) = (cells("algorithm").unwrap_or_default(), cells("variant"));
+    let sides = runs.iter().map(|run| run.peer().or(Some(OURS.to_owned()))).collect();
+    let kinds = runs.iter().zip(algorithms).map(|(run, algorithm)| run.peer().or(algorithm)).collect();
+    let mut lines = Vec::new();
+    take_out(&mut lines, columns, |column| Some(vec![shared(&column.cells, runs)?]));
+    let peers = runs.iter().any(|run| run.peer().is_some());
+    for keys in [Some(sides), Some(kinds), variants].into_iter().flatten() {
+        let keys: Vec<Option<String>> = keys;
+        take_out(&mut lines, columns, |column| {
+            // A line begins with what these are named by.
+            let may_go = column.cells != keys && !(peers && column.title == "variant");
+            groups(&keys, &column.cells, runs).filter(|_| may_go)
         });
-        for (key, items) in said {
-            wrap(text, &format!("{key}:"), &items, width);
-        }
     }
+    for (key, items) in lines {
+        wrap(text, &format!("{key}:"), &items, width);
+    }
+}
+
+/// Takes out the columns of which `said` gives all there is to say, as values by whom they are of, and adds it to the lines
+/// of these.
+fn take_out(
+    lines: &mut Vec<(String, Vec<String>)>,
+    columns: &mut Vec<Shown>,
+    said: impl Fn(&Shown) -> Option<Vec<(String, String)>>,
+) {
+    columns.retain(|column| {
+        // A line begins with its algorithm, even where all runs share it: it has to begin with something.
+        let may_go = column.names && column.title != "algorithm" || column.title == "result";
+        let Some(values) = said(column).filter(|_| may_go) else { return true };
+        for (key, value) in values {
+            let item = format!("{} {value}", column.title);
+            match lines.iter_mut().find(|(other, _)| *other == key) {
+                Some((_, items)) => items.push(item),
+                None => lines.push((key, vec![item])),
+            }
+        }
+        false
+    });
+}
+
+/// The one value that all runs have, or all that finished where others failed before they got to know theirs.
+fn shared(cells: &[Option<String>], runs: &[Run<'_>]) -> Option<(String, String)> {
+    let mut known = cells.iter().flatten();
+    let value = known.next()?;
+    if known.any(|other| other != value) {
+        return None;
+    }
+    let finished = |run: &Run<'_>| run.measured().next().is_some();
+    let all = cells.iter().all(Option::is_some);
+    let all_finished = runs.iter().any(finished)
+        && runs.iter().zip(cells).all(|(run, cell)| cell.is_some() || !finished(run));
+    let whole = if all { "all runs" } else { "all finished runs" };
+    (all || all_finished).then(|| (whole.to_owned(), value.clone()))
 }
 
 /// The one value that goes with each key; `None` where a key has several, or a value has no key. A run that ended before it knew its value
@@ -252,7 +321,7 @@ fn measurements(runs: &[Run<'_>]) -> Vec<Shown> {
         column("verified", true, 0, &|run| {
             run.verified().map(|verified| if verified { "yes" } else { "NO" }.into())
         }),
-        column("result", true, 6, &|run| run.measured().last()?.result.clone()),
+        column("result", true, 6, &|run| run.measured().last()?.result.as_deref().map(one_line)),
     ];
     columns.retain(|column| column.cells.iter().any(Option::is_some));
     columns

@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use super::layout;
-use crate::algorithm::streamed;
+use crate::algorithm::{self, streamed};
 use crate::engine::EngineError;
 use crate::engine::plan::{Plan, requests_of_thread};
 use crate::engine::streaming::StateBytes;
-use crate::job::spec::{AlgorithmSpec, CacheSpec, IoSpec, ModelSpec, RunSpec, VertexStateSpec};
+use crate::grid::manifest::Manifest;
+use crate::job::spec::{AlgorithmSpec, CacheSpec, IoSpec, KernelSpec, ModelSpec, RunSpec, VertexStateSpec};
 use crate::measure::environment::memory_total;
 
 /// Where a run's vertex state is.
@@ -20,15 +21,32 @@ pub enum VertexState {
     Streamed(StateBytes, u64),
 }
 
-/// The engine's parameters for a run that keeps `state` bytes of per-vertex data, where that is known, and where it keeps
-/// them. Refused where the budget is too small, or the machine.
+/// What a run takes to keep its per-vertex data in memory.
+#[derive(Clone, Copy)]
+pub struct StateNeeds<'a> {
+    /// Bytes that it cannot do without.
+    pub bytes: u64,
+    /// The grid, where it is built: it says what threads need to share a heavy column.
+    pub grid: Option<&'a Manifest>,
+}
+
+impl StateNeeds<'_> {
+    /// Bytes of a spare for the heavy columns; 0 where there are none, or any thread adds up anywhere.
+    pub fn spare_bytes(&self, spec: &RunSpec, plan: &Plan) -> u64 {
+        let grid = self.grid.filter(|_| plan.kernel == KernelSpec::Owned);
+        grid.map_or(0, |grid| algorithm::spare_bytes(&spec.algorithm, grid, plan.compute_threads))
+    }
+}
+
+/// The engine's parameters for a run that keeps this per-vertex data, where that is known, and where it keeps it. Refused
+/// where the budget is too small, or the machine.
 ///
 /// # Errors
 /// What does not fit, with figures and what to do.
 pub fn resolve(
     data: &Path,
     spec: &RunSpec,
-    state: Option<u64>,
+    state: Option<StateNeeds<'_>>,
     cores: u32,
 ) -> Result<(Plan, VertexState), EngineError> {
     within(memory_total().unwrap_or(u64::MAX), data, spec, state, cores)
@@ -38,7 +56,7 @@ fn within(
     machine: u64,
     data: &Path,
     spec: &RunSpec,
-    state: Option<u64>,
+    state: Option<StateNeeds<'_>>,
     cores: u32,
 ) -> Result<(Plan, VertexState), EngineError> {
     let advice = layout::advice(data, spec);
@@ -49,7 +67,7 @@ fn within(
         plan.check_memory(least, spec.engine.memory)?;
         plan.check_machine(least, machine)
     };
-    let fits = check(state.unwrap_or(0));
+    let fits = check(state.map_or(0, |state| state.bytes));
     let streams = streamed::state_bytes(&spec.algorithm);
     let streams = match spec.engine.vertex_state {
         VertexStateSpec::Memory => None,
@@ -70,9 +88,12 @@ fn within(
         return Ok((plan, VertexState::Streamed(bytes, budget - plan.memory(0))));
     }
     fits?;
-    let plan = match (spec.engine.cache, state) {
-        (CacheSpec::Auto, Some(state)) => plan.with_pins(state, budget),
-        _ => plan,
+    let Some(state) = state else { return Ok((plan, VertexState::Held)) };
+    let spare = state.spare_bytes(spec, &plan);
+    let plan = plan.with_spares(spare, state.bytes, budget);
+    let plan = match spec.engine.cache {
+        CacheSpec::Auto => plan.with_pins(state.bytes + spare * u64::from(plan.spares), budget),
+        CacheSpec::Off => plan,
     };
     Ok((plan, VertexState::Held))
 }
@@ -105,6 +126,7 @@ mod tests {
     }
 
     fn plan(machine: u64, spec: &RunSpec, state: Option<u64>) -> Result<Plan, String> {
+        let state = state.map(|bytes| StateNeeds { bytes, grid: None });
         let resolved = within(machine, Path::new("/nonexistent"), spec, state, 2);
         resolved.map(|(plan, _)| plan).map_err(|error| error.to_string())
     }

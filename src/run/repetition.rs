@@ -9,11 +9,11 @@ use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Failure, RunError};
-use super::parameters::VertexState;
+use super::parameters::{self, StateNeeds, VertexState};
 use super::plan::{JobPlan, PlannedRun};
 use super::row::{blank, fill_account, fill_grid, fill_outcome, fill_plan, fill_usage};
 use super::scan::pace;
-use super::{external, layout, parameters};
+use super::{external, layout};
 use crate::algorithm::streamed::{self, StreamSetup};
 use crate::algorithm::verify::verify;
 use crate::algorithm::{self, Outcome, Verdict};
@@ -29,7 +29,7 @@ use crate::job::spec::{AlgorithmSpec, SourceSpec, VerifySpec};
 use crate::progress::{Progress, Unit};
 use crate::report::{AttemptId, Digest, Phase, Row, Status, ValuesWriter, values_path};
 use crate::storage::device::DeviceFiles;
-use crate::units::plural;
+use crate::units::{format_bytes, plural};
 
 /// What a repetition has to say besides its row: for the terminal, from child to parent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -103,8 +103,17 @@ fn attempt(
     let _in_use = grid.hold();
     fill_grid(row, &grid);
     let Manifest { order, vertices, .. } = grid.manifest;
-    let state = algorithm::state_bytes(&run.spec.algorithm, order, vertices);
-    let (plan, state) = parameters::resolve(&job.data, &run.spec, Some(state), around.cores)?;
+    let bytes = algorithm::state_bytes(&run.spec.algorithm, order, vertices);
+    let needs = StateNeeds { bytes, grid: Some(&grid.manifest) };
+    let (plan, state) = parameters::resolve(&job.data, &run.spec, Some(needs), around.cores)?;
+    let spare = needs.spare_bytes(&run.spec, &plan);
+    if state == VertexState::Held && plan.spares == 0 && spare > 0 {
+        aftermath.notes.push(format!(
+            "most arcs lead into few vertices, which threads take turns at: engine.memory has no room for the {} that a \
+             second thread needs",
+            format_bytes(spare)
+        ));
+    }
     fill_plan(row, &plan);
     let files = open_files(&grid)?;
     row.direct_io = Some(files.direct());
@@ -163,7 +172,8 @@ fn measure(
     };
     let rate = run.spec.storage.emulate.and_then(NonZeroU64::new);
     let shaper = rate.map(|rate| Arc::new(Shaper::new(files.count(), rate)));
-    let setup = algorithm::Setup { grid, graph: &graph, kernel: plan.kernel };
+    let Plan { kernel, compute_threads: threads, spares, .. } = plan;
+    let setup = algorithm::Setup { grid, graph: &graph, kernel, threads, spares };
     let streaming = match state {
         VertexState::Held => None,
         VertexState::Streamed(bytes, memory) => Some(Streaming::new(grid, &plan, bytes, memory)?),

@@ -186,7 +186,8 @@ fn run_on<'a>(
         vertex_state: VertexStateSpec::Auto,
     };
     let plan = Plan { pins: case.pins, ..Plan::resolve(&engine, Some(case.interleave), case.ssds, 2, None)? };
-    let setup = algorithm::Setup { grid, graph: "test", kernel: plan.kernel };
+    let (kernel, threads) = (plan.kernel, plan.compute_threads);
+    let setup = algorithm::Setup { grid, graph: "test", kernel, threads, spares: threads - 1 };
     let streaming: Option<&'static Streaming> = match case.state_memory.zip(streamed::state_bytes(algorithm))
     {
         Some((memory, bytes)) => Some(Box::leak(Box::new(Streaming::new(grid, &plan, bytes, memory)?))),

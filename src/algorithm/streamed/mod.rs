@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::targets::ColumnTargets;
 use super::{GraphAlgorithm, Setup, SetupError, pagerank::precision};
 use crate::engine::streaming::{StateBytes, Streaming};
+use crate::grid::Sum;
 use crate::grid::manifest::Column;
 use crate::io::Shaper;
 use crate::job::spec::{AlgorithmSpec, PrecisionSpec};
@@ -114,7 +115,7 @@ fn by_window(
         }
         part.clear();
     };
-    sums.drain(|_, mut sums| {
+    sums.drain(Sum::<f64, _>::of(|term, _weight| term), |_, mut sums| {
         while !sums.is_empty() {
             let room = AT_ONCE - (at + part.len() as u64) % AT_ONCE;
             let (now, later) = sums.split_at_mut(sums.len().min(room as usize));

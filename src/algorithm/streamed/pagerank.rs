@@ -9,14 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::ring::{Ring, Streamed};
 use super::{StreamSetup, by_window, columns_of};
 use crate::algorithm::exact::{Quantum, value_checksum};
-use crate::algorithm::pagerank::{Contribution, Step, Totals, base, contribution, quantum, start};
+use crate::algorithm::pagerank::{
+    Contribution, Step, Totals, base, contribution, contributions, quantum, start,
+};
 use crate::algorithm::targets::{ColumnTargets, DRAINED, Targets};
 use crate::algorithm::values::{Stored, Values};
 use crate::algorithm::{GraphAlgorithm, Outcome, Setup, SetupError};
 use crate::engine::pass::{Algorithm, IfOwned, Pass, Taken};
 use crate::engine::streaming::Sources;
 use crate::grid::manifest::Column;
-use crate::grid::{BlockView, ChunkError, Grid, Sum};
+use crate::grid::{BlockView, ChunkError, Grid};
 use crate::io::Shaper;
 use crate::io::vertex_reader::VertexReader;
 use crate::job::spec::PagerankSpec;
@@ -203,8 +205,7 @@ impl<C: Contribution + Streamed> Pass for PagerankPass<'_, C> {
         block: &mut BlockView<'_>,
         if_owned: IfOwned,
     ) -> Result<Taken, ChunkError> {
-        let fold = Sum::of(|contribution: C, _weight| contribution.wide());
-        self.sums[column - self.band.start].fold(block, if_owned, self.ring.lookup(), fold)
+        self.sums[column - self.band.start].fold(block, if_owned, self.ring.lookup(), contributions())
     }
 
     fn column_done(&self, column: usize) -> Result<(), StorageError> {

@@ -70,7 +70,7 @@ pub(super) fn write(export: &Export<'_>) -> Result<(PathBuf, Exported), GridErro
         rows.check_same(edges, again)?;
         rows.write(Direction::In, &offsets, weighted, &mut output)?;
     }
-    let (path, bytes) = output.commit()?;
+    let (path, bytes, xxh3) = output.commit()?;
     let exported = Exported {
         vertices,
         vertex_rule: export.edges.rule(),
@@ -79,6 +79,7 @@ pub(super) fn write(export: &Export<'_>) -> Result<(PathBuf, Exported), GridErro
         dataset_checksum: dataset_checksum(digest, vertices),
         rounded: 0,
         bytes,
+        xxh3,
     };
     Ok((path, exported))
 }

@@ -66,7 +66,7 @@ fn write_as(export: &Export<'_>, weighted: bool) -> Result<Option<(PathBuf, Expo
     if summary.weighted && !weighted {
         return Ok(None);
     }
-    let (path, bytes) = output.commit()?;
+    let (path, bytes, xxh3) = output.commit()?;
     let vertices = export.edges.vertices();
     Ok(Some((
         path,
@@ -78,6 +78,7 @@ fn write_as(export: &Export<'_>, weighted: bool) -> Result<Option<(PathBuf, Expo
             dataset_checksum: dataset_checksum(digest, vertices),
             rounded,
             bytes,
+            xxh3,
         },
     )))
 }

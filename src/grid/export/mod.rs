@@ -11,7 +11,9 @@ mod gridgraph;
 
 use std::path::{Path, PathBuf};
 
-use crate::atomic_file::{AtomicFile, FileError};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::atomic_file::{self, AtomicFile, FileError};
 use crate::dataset::{Context, Edge, EdgeSource};
 use crate::job::spec::ExportFormatSpec;
 
@@ -53,6 +55,8 @@ pub struct Exported {
     pub rounded: u64,
     /// Bytes of the file.
     pub bytes: u64,
+    /// xxh3 (64 bits) of the file.
+    pub xxh3: u64,
 }
 
 /// Where an export goes: the path as given, or with the ending that the format wants.
@@ -78,6 +82,8 @@ pub fn export(
         ExportPath::Folder(folder) => Some(folder),
     };
     let folder = folder.unwrap_or(Path::new("."));
+    // What a killed export left is as large as what comes now.
+    atomic_file::remove_stale(folder);
     let edges = DenseEdges::open(request.source, folder, request.stage, request.memory, context)
         .map_err(of_export)?;
     let stage = format!("{}: export", request.stage);
@@ -154,12 +160,19 @@ struct Output {
     path: PathBuf,
     batch: Vec<u8>,
     bytes: u64,
+    hash: Xxh3,
 }
 
 impl Output {
     fn create(path: &Path) -> Result<Self, GridError> {
         let file = AtomicFile::create(path).map_err(|error| failed("creating", path, error))?;
-        Ok(Self { file, path: path.to_owned(), batch: Vec::with_capacity(2 * BATCH), bytes: 0 })
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            batch: Vec::with_capacity(2 * BATCH),
+            bytes: 0,
+            hash: Xxh3::new(),
+        })
     }
 
     #[inline]
@@ -176,16 +189,17 @@ impl Output {
     fn flush(&mut self) -> Result<(), GridError> {
         self.file.write(&self.batch).map_err(|error| failed("writing", &self.path, error))?;
         self.bytes += self.batch.len() as u64;
+        self.hash.update(&self.batch);
         self.batch.clear();
         Ok(())
     }
 
-    /// Puts the file in its place; returns its path and its bytes.
-    fn commit(mut self) -> Result<(PathBuf, u64), GridError> {
+    /// Puts the file in its place; returns its path, its bytes and their checksum.
+    fn commit(mut self) -> Result<(PathBuf, u64, u64), GridError> {
         self.flush()?;
-        let Self { file, path, bytes, .. } = self;
+        let Self { file, path, bytes, hash, .. } = self;
         file.commit().map_err(|error| failed("writing", &path, error))?;
-        Ok((path, bytes))
+        Ok((path, bytes, hash.digest()))
     }
 }
 

@@ -34,6 +34,8 @@ fn failed(run_id: &str, rep: u32, error: &str) -> Row {
     Row {
         variant: Some("sync".to_owned()),
         algorithm: Some("pagerank".to_owned()),
+        model: Some("sync".to_owned()),
+        io: Some("psync".to_owned()),
         error: Some(error.to_owned()),
         ..Row::new(&AttemptId::new(run_id, Phase::Measured, rep, 1), "overlap")
     }
@@ -110,9 +112,10 @@ fn failures_are_below_the_table_each_cause_once() {
         failed("rb", 2, "cannot read part 0 at byte 4096: Input/output error; check the disk"),
     ];
     insta::assert_snapshot!(render(&rows, 120), @r"
-    all finished runs: parameters iterations=20 damping=0.85, dataset kron-22, model/io ioc/libaio, kernel owned,
-      encoding raw, ssds 1, block 128 KiB, I/O threads 1, threads 2, buffer 64 MiB, memory 1 GiB,
-      result best vertex 1042 (0.000731)
+    all finished runs: parameters iterations=20 damping=0.85, dataset kron-22, kernel owned, encoding raw, ssds 1,
+      block 128 KiB, I/O threads 1, threads 2, buffer 64 MiB, memory 1 GiB, result best vertex 1042 (0.000731)
+    ioc: model/io ioc/libaio
+    sync: model/io sync/psync
     variant  algorithm  status     runtime_s  edges/s  MB/s  io_s  compute_s  max_rss  verified
     ioc      pagerank   1 of 2 ok       4.20    319 M  2556  4.07       3.00  253 MiB  yes
     sync     pagerank   failed             -        -     -     -          -        -  -
@@ -157,6 +160,80 @@ fn a_narrow_terminal_loses_columns_and_is_told_so() {
     sync     pagerank   ok           4.30  4.20..4.40    312 M  2498  yes
     no room for max_rss, io_s, compute_s; the CSV has all columns
     ");
+}
+
+fn peer(run_id: &str, name: &str, rep: u32, runtime: f64) -> Row {
+    Row {
+        status: Status::Ok,
+        variant: Some(name.to_owned()),
+        dataset: Some("kron-22".to_owned()),
+        algorithm: Some("pagerank".to_owned()),
+        algorithm_params: Some(format!(
+            "sh -c 'set -e\n\tcd /opt/{name}; ./pagerank --all --of --its --options' {{export}} {{threads}}"
+        )),
+        compute_threads: Some(2),
+        runtime_s: Some(Seconds(runtime)),
+        result: Some("took\t12.5 seconds".to_owned()),
+        ..Row::new(&AttemptId::new(run_id, Phase::Measured, rep, 1), "overlap")
+    }
+}
+
+#[test]
+fn peers_beside_ours_leave_the_lines_narrow() {
+    let ours = |id, algorithm: &str| Row {
+        algorithm: Some(algorithm.to_owned()),
+        algorithm_params: Some(if algorithm == "bfs" { "root=auto" } else { "iterations=20" }.to_owned()),
+        variant: None,
+        ..row(id, "ioc", 1, 4.2)
+    };
+    let rows = [
+        ours("ra", "pagerank"),
+        ours("rb", "bfs"),
+        peer("rc", "gridgraph", 1, 12.5),
+        Row { status: Status::Failed, runtime_s: None, result: None, ..peer("rd", "ligra", 1, 1.0) },
+    ];
+    insta::assert_snapshot!(render(&rows, 100), @r"
+    all runs: dataset kron-22, threads 2
+    ours: model/io ioc/libaio, kernel owned, encoding raw, ssds 1, block 128 KiB, I/O threads 1,
+      buffer 64 MiB, memory 1 GiB, result best vertex 1042 (0.000731)
+    gridgraph: result took 12.5 seconds,
+      parameters sh -c 'set -e cd /opt/gridgraph; ./pagerank --all --of --it…
+    pagerank: parameters iterations=20
+    bfs: parameters root=auto
+    ligra: parameters sh -c 'set -e cd /opt/ligra; ./pagerank --all --of --its --…
+    variant    algorithm  status  runtime_s  edges/s  MB/s  io_s  compute_s  max_rss  verified
+    -          pagerank   ok           4.20    319 M  2556  4.07       3.00  253 MiB  yes
+    -          bfs        ok           4.20    319 M  2556  4.07       3.00  253 MiB  yes
+    gridgraph  pagerank   ok           12.5        -     -     -          -        -  -
+    ligra      pagerank   failed          -        -     -     -          -        -  -
+    ligra pagerank, rep 1: failed
+    ");
+}
+
+#[test]
+fn what_some_runs_cannot_have_is_not_said_of_all() {
+    let none = |row: Row| Row { status: Status::Failed, runtime_s: None, error: Some("no".into()), ..row };
+    let rows = [none(row("ra", "ioc", 1, 4.2)), none(peer("rb", "gridgraph", 1, 1.0))];
+    let text = render(&rows, 120);
+    let all: Vec<&str> = text.lines().filter(|line| line.starts_with("all")).collect();
+    assert_eq!(all, ["all runs: dataset kron-22, threads 2"], "{text}");
+}
+
+#[test]
+fn warm_ups_count_only_where_nothing_was_measured_yet() {
+    let status = |rows: &[Row]| {
+        let text = render(rows, 120);
+        let at = text.lines().find(|line| line.starts_with("pagerank")).expect("a line").to_owned();
+        at.trim_start_matches("pagerank").trim().split("  ").next().expect("a status").to_owned()
+    };
+    let warmup = Row { phase: Phase::Warmup, ..row("ra", "ioc", 1, 9.0) };
+    let stopped = |row: Row| Row { status: Status::Interrupted, runtime_s: None, ..row };
+    assert_eq!(status(std::slice::from_ref(&warmup)), "not measured");
+    assert_eq!(status(&[stopped(warmup.clone())]), "interrupted");
+    assert_eq!(status(&[warmup.clone(), stopped(row("ra", "ioc", 1, 1.0))]), "interrupted");
+    let two = [warmup.clone(), row("ra", "ioc", 1, 1.0), stopped(row("ra", "ioc", 2, 1.0))];
+    assert_eq!(status(&two), "1 of 2 ok");
+    assert_eq!(status(&[warmup, row("ra", "ioc", 1, 1.0)]), "ok");
 }
 
 #[test]

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group, pidfd_open,
+    set_parent_process_death_signal, waitid,
 };
 
 use super::capture::Capture;
@@ -51,12 +53,13 @@ pub(super) struct Outcome {
     pub(super) left: usize,
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end. It inherits the `held` files, and so does what it starts.
 ///
 /// # Errors
 /// Where it cannot be started or watched.
 pub(super) fn run(
     mut command: Command,
+    held: Vec<OwnedFd>,
     capture: &mut Capture,
     timeout: Option<Duration>,
     interrupt: &Interrupt,
@@ -64,15 +67,34 @@ pub(super) fn run(
     let (output, writer) = io::pipe()?;
     fcntl_setfl(&output, fcntl_getfl(&output)? | OFlags::NONBLOCK)?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
+    tie(&mut command, held);
     let started = Instant::now();
     let child = command.spawn()?;
-    // It holds the writing end, without which the output could not end.
+    // It holds the writing end, without whose end the output would not end, and the files of others.
     drop(command);
     let group = pid_of(&child)?;
     let pidfd = pidfd_open(group, PidfdFlags::empty()).ok();
     let buffer = vec![0; BUFFER].into_boxed_slice();
     let mut watch = Watch { child, group, pidfd, output, buffer, open: true, started, stopping: None };
     watch.watch(capture, timeout, interrupt)
+}
+
+/// Has a command killed when the thread that starts it ends: that is the one which watches it, and a process that is
+/// killed can end nothing. The signal is the command's own; what it started in turn may live on, and keeps the files, and
+/// the locks on them, as long as it does.
+fn tie(command: &mut Command, held: Vec<OwnedFd>) {
+    let parent = getpid();
+    let tie = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if getppid() != Some(parent) {
+            // It ended before that, and nobody reads what is said.
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        held.iter().try_for_each(|file| fcntl_setfd(file, FdFlags::empty())).map_err(Into::into)
+    };
+    // SAFETY: in the new process, where no other thread is, `tie` makes four kinds of system calls on what it owns. It
+    // takes no lock and allocates nothing, also for its errors, which are numbers.
+    unsafe { command.pre_exec(tie) };
 }
 
 fn pid_of(child: &Child) -> io::Result<Pid> {
@@ -238,7 +260,7 @@ mod tests {
 
     fn run_shell(script: &str, timeout: Option<Duration>, interrupt: &Interrupt) -> (Outcome, String) {
         let mut capture = Capture::new(None);
-        let outcome = run(shell(script), &mut capture, timeout, interrupt).unwrap();
+        let outcome = run(shell(script), Vec::new(), &mut capture, timeout, interrupt).unwrap();
         (outcome, String::from_utf8(capture.kept()).unwrap())
     }
 

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::capture::Capture;
 use super::command::{self, Ended, Outcome};
-use super::{cores, of, say_end, usage};
+use super::{NOT_READY, cores, of, say_end, usage};
 use crate::atomic_file;
 use crate::dataset::{self, Context};
-use crate::grid::derived::{Derived, DerivedKind};
-use crate::grid::{self, ExportPath, ExportRequest};
+use crate::grid::derived::{Derived, DerivedKind, Record};
+use crate::grid::{self, ExportPath, ExportRequest, InUse, Written};
 use crate::job::external::{self, Placeholder};
 use crate::job::spec::{ExternalSpec, SourceSpec};
 use crate::progress::Unit;
@@ -21,11 +21,9 @@ use crate::report::Digest;
 use crate::run::error::RunError;
 use crate::run::plan::PlannedRun;
 
-/// In the folder of an export: its record.
+/// What is recorded of an export, beside its file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct ExportRecord {
-    /// Name of the file beside this one.
-    file: String,
     format: String,
     fingerprint: String,
     pub(super) vertices: u64,
@@ -43,7 +41,7 @@ impl ExportRecord {
     }
 }
 
-/// In a prepared folder: its record.
+/// What is recorded of a prepared folder.
 #[derive(Debug, Serialize, Deserialize)]
 struct PreparedRecord {
     command: String,
@@ -112,7 +110,17 @@ impl<'a> Inputs<'a> {
         Ok(())
     }
 
-    fn export(&self, dir: &Path, memory: u64, context: Context<'_>) -> Result<ExportRecord, RunError> {
+    /// Keeps others from removing what there is of them while the result lives.
+    pub(super) fn hold(&self) -> Vec<InUse> {
+        [&self.export, &self.prepared].into_iter().flatten().filter_map(Derived::hold).collect()
+    }
+
+    fn export(
+        &self,
+        dir: &Path,
+        memory: u64,
+        context: Context<'_>,
+    ) -> Result<Record<ExportRecord>, RunError> {
         let dataset = &self.run.spec.dataset;
         let source = dataset::open(dataset).map_err(|error| RunError::Dataset(error.to_string()))?;
         let request = ExportRequest {
@@ -127,8 +135,8 @@ impl<'a> Inputs<'a> {
         if exported.rounded > 0 {
             context.progress.note(&rounded(exported.rounded, exported.edges, self.spec.format.name()));
         }
-        Ok(ExportRecord {
-            file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let what = ExportRecord {
             format: self.spec.format.name().to_owned(),
             fingerprint: self.run.fingerprint.clone(),
             vertices: exported.vertices,
@@ -137,10 +145,12 @@ impl<'a> Inputs<'a> {
             weighted: exported.weighted,
             dataset_checksum: Digest(exported.dataset_checksum).to_string(),
             rounded: exported.rounded,
-        })
+        };
+        Ok(Record { files: vec![Written::new(name, exported.bytes, exported.xxh3)], what })
     }
 
-    fn prepare(&self, dir: &Path, context: Context<'_>) -> Result<PreparedRecord, RunError> {
+    fn prepare(&self, dir: &Path, context: Context<'_>) -> Result<Record<PreparedRecord>, RunError> {
+        let held = self.hold();
         let files = dir.join(FILES);
         std::fs::create_dir(&files)
             .map_err(|error| RunError::Io(format!("creating {} failed: {error}", files.display())))?;
@@ -149,7 +159,7 @@ impl<'a> Inputs<'a> {
         context.progress.begin(&format!("{dataset}: prepare for {name}"), None, Unit::Bytes);
         let mut capture = Capture::new(None);
         let before = usage::Usage::now();
-        let outcome = start(self.spec, &words, &mut capture, None, context);
+        let outcome = start(self.spec, &words, &held, &mut capture, None, context);
         context.progress.end();
         let Outcome { ended, wall, .. } = outcome?;
         if ended != Ended::Exited(0) {
@@ -158,17 +168,18 @@ impl<'a> Inputs<'a> {
         let output = dir.join(OUTPUT);
         atomic_file::replace(&output, &capture.kept()).map_err(|error| RunError::Io(error.to_string()))?;
         let used = usage::Usage::now().since(&before);
-        Ok(PreparedRecord {
+        let what = PreparedRecord {
             command: external::shown(&words),
             wall_s: wall.as_secs_f64(),
             user_s: used.user_s,
             system_s: used.system_s,
             max_rss_b: used.max_rss_b,
-        })
+        };
+        Ok(Record { files: Vec::new(), what })
     }
 
     /// What the export holds, where there is one.
-    pub(super) fn record(&self) -> Option<ExportRecord> {
+    pub(super) fn record(&self) -> Option<Record<ExportRecord>> {
         self.export.as_ref()?.record()
     }
 
@@ -187,17 +198,15 @@ impl<'a> Inputs<'a> {
     fn value(
         &self,
         placeholder: Placeholder,
-        record: Option<&ExportRecord>,
+        record: Option<&Record<ExportRecord>>,
         prepared: &Path,
     ) -> Result<String, RunError> {
-        let exported = || {
-            let missing = "its data set is not exported; run `ioc build` first";
-            record.ok_or_else(|| RunError::Dataset(missing.to_owned()))
-        };
+        let exported = || record.ok_or_else(|| RunError::Dataset(NOT_READY.to_owned()));
         Ok(match placeholder {
             Placeholder::Export => {
                 let dir = self.export.as_ref().map_or(Path::new(""), |export| &export.dir);
-                text_of(&dir.join(&exported()?.file))?
+                let file = exported()?.files.first().map(|file| file.name.as_str());
+                text_of(&dir.join(file.unwrap_or_default()))?
             }
             Placeholder::Prepared => text_of(prepared)?,
             Placeholder::Source => match &self.run.spec.dataset.source {
@@ -208,9 +217,9 @@ impl<'a> Inputs<'a> {
                     ));
                 }
             },
-            Placeholder::Vertices => exported()?.vertices.to_string(),
-            Placeholder::Edges => exported()?.edges.to_string(),
-            Placeholder::Weighted => u8::from(exported()?.weighted).to_string(),
+            Placeholder::Vertices => exported()?.what.vertices.to_string(),
+            Placeholder::Edges => exported()?.what.edges.to_string(),
+            Placeholder::Weighted => u8::from(exported()?.what.weighted).to_string(),
             Placeholder::Threads | Placeholder::MemoryMib | Placeholder::MemoryGib | Placeholder::Ssds => {
                 setting(self.spec, placeholder)?
             }
@@ -262,10 +271,11 @@ fn rounded(count: u64, edges: u64, format: &str) -> String {
     )
 }
 
-/// Starts a command of an external, and sees it end.
+/// Starts a command of an external, and sees it end. What is `held` stays so until all that it started has ended too.
 pub(super) fn start(
     spec: &ExternalSpec,
     words: &[String],
+    held: &[InUse],
     capture: &mut Capture,
     timeout: Option<Duration>,
     context: Context<'_>,
@@ -280,6 +290,7 @@ pub(super) fn start(
     };
     let mut command = std::process::Command::new(&path);
     command.args(arguments).current_dir(&spec.directory);
-    command::run(command, capture, timeout, context.interrupt)
+    let held: std::io::Result<Vec<_>> = held.iter().map(InUse::share).collect();
+    held.and_then(|held| command::run(command, held, capture, timeout, context.interrupt))
         .map_err(|error| RunError::External(format!("cannot run {}: {error}", path.display())))
 }

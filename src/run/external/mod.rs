@@ -19,12 +19,16 @@ use super::plan::{JobPlan, PlannedRun};
 use super::repetition::{Aftermath, Surroundings};
 use crate::atomic_file;
 use crate::dataset::Context;
+use crate::grid::derived::Record;
 use crate::job::external::time_regex;
 use crate::job::spec::ExternalSpec;
 use crate::measure::environment::memory_total;
 use crate::progress::Unit;
 use crate::report::{AttemptId, ReportError, Row, Seconds, output_path};
 use crate::units::plural;
+
+/// Why a repetition cannot begin.
+const NOT_READY: &str = "what it reads is not made, or was removed meanwhile; run `ioc build` first";
 
 /// Names what an external reads: runs that share it share the work of making it.
 pub fn inputs_key(data: &Path, run: &PlannedRun) -> String {
@@ -59,6 +63,10 @@ pub(super) fn attempt(
     let regex = spec.time_regex.as_deref().map(time_regex).transpose();
     let regex = regex.map_err(|why| RunError::Config(format!("external.{}.time_regex: {why}", spec.name)))?;
     fill_dataset(row, &inputs);
+    let held = inputs.hold();
+    if !inputs.are_ready() {
+        return Err(RunError::Dataset(NOT_READY.to_owned()));
+    }
     let words = inputs.command()?;
     inputs.forget();
     let mut capture = Capture::new(regex);
@@ -66,7 +74,7 @@ pub(super) fn attempt(
     let context = Context { threads: 1, interrupt: around.interrupt, progress: around.progress };
     let before = Usage::now();
     around.progress.begin(around.stage, None, Unit::Bytes);
-    let outcome = inputs::start(spec, &words, &mut capture, timeout, context);
+    let outcome = inputs::start(spec, &words, &held, &mut capture, timeout, context);
     around.progress.end();
     fill_usage(row, Usage::now().since(&before));
     let outcome = outcome?;
@@ -99,7 +107,7 @@ fn cores() -> u32 {
 
 /// What is known of the data set where it was exported.
 fn fill_dataset(row: &mut Row, inputs: &Inputs<'_>) {
-    let Some(record) = inputs.record() else { return };
+    let Some(Record { what: record, .. }) = inputs.record() else { return };
     row.dataset_checksum = record.checksum();
     row.vertices = Some(record.vertices);
     row.edges = Some(record.edges);
