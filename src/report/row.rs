@@ -281,7 +281,7 @@ columns! {
         slurm_job: Option<String>,
         /// Slurm node of this repetition; empty outside Slurm.
         slurm_node: Option<String>,
-        /// Bytes of vertex state read from the devices during the iterations.
+        /// Bytes of vertex state read from the devices during the iterations; empty where it is in memory.
         state_read_b: Option<u64>,
         /// Bytes of vertex state written to them.
         state_written_b: Option<u64>,
