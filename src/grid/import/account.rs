@@ -83,35 +83,21 @@ pub(super) struct Account<'a> {
 }
 
 impl Account<'_> {
-    /// Counts a row, which is edges of one destination by ascending source, and returns the dense index of that.
-    #[inline]
-    pub(super) fn row<R: Record>(&mut self, row: &[R]) -> u64 {
-        let target = row[0].destination();
-        if row[0].source() <= target && target <= row[row.len() - 1].source() {
-            self.totals.self_loops += row.iter().filter(|edge| edge.source() == target).count() as u64;
-        }
+    /// Counts edges of any rows, and returns the sum of their digests.
+    pub(super) fn rows<R: Record>(&mut self, edges: &[R]) -> u64 {
+        // Without a branch per edge.
+        let loops = edges.iter().filter(|edge| edge.source() == edge.destination()).count();
+        self.totals.self_loops += loops as u64;
         if R::WEIGHTED {
-            self.totals.negative_weights += row.iter().filter(|edge| edge.weight() < 0.0).count() as u64;
+            self.totals.negative_weights += edges.iter().filter(|edge| edge.weight() < 0.0).count() as u64;
         }
-        self.renumbering.dense(target.into())
-    }
-
-    /// Sum of the digests of edges to the destination with this dense index.
-    #[inline]
-    pub(super) fn digest<R: Record>(&mut self, target: u64, edges: &[R]) -> u64 {
         let renumbering = self.renumbering;
-        let one = |edge: &R| digest(renumbering.dense(edge.source().into()), target, edge.weight().to_bits());
+        let one = |edge: &R| {
+            let source = renumbering.dense(edge.source().into());
+            digest(source, renumbering.dense(edge.destination().into()), edge.weight().to_bits())
+        };
         let sum = edges.iter().map(one).fold(0, u64::wrapping_add);
         self.totals.digest = self.totals.digest.wrapping_add(sum);
         sum
-    }
-
-    /// Counts edges in rows, and returns the sum of their digests.
-    pub(super) fn rows<R: Record>(&mut self, edges: &[R]) -> u64 {
-        let rows = edges.chunk_by(|a, b| a.destination() == b.destination());
-        rows.fold(0, |sum: u64, row| {
-            let target = self.row(row);
-            sum.wrapping_add(self.digest(target, row))
-        })
     }
 }

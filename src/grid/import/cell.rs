@@ -1,6 +1,8 @@
 //! Writing the compact code: rows are cut into pieces, and pieces gathered into a cell until its chunk is full. What
 //! a cell will take is known exactly at every moment, so that chunks are filled to the last bytes.
 
+use std::ops::RangeInclusive;
+
 use crate::grid::chunk::PAYLOAD;
 use crate::grid::compact::{CellHeader, Escape, SHAPES, SectionHeader, Shape, WIDE_STEPS, head_bytes};
 use crate::grid::manifest::WeightKind;
@@ -60,6 +62,12 @@ impl<R: Record> Cutter<R> {
         mut emit: impl FnMut(usize, &[R]) -> Result<(), E>,
     ) -> Result<(), E> {
         let Self { without_runs, sparse } = self;
+        let far = |pair: &[R]| pair[1].source() - pair[0].source() > u8::MAX.into();
+        // Most rows, where a graph has no locality: nothing in them is narrow or a run. All pairs are looked at, which is
+        // faster than to stop at one.
+        if row.windows(2).fold(true, |all, pair| all & far(pair)) {
+            return cut_by_length(row, WIDE, 1, &mut emit).map(|_| ());
+        }
         let row = if row.len() < LEAST_RUN || !has_run(row) {
             row
         } else {
@@ -123,6 +131,8 @@ pub(super) struct CellWriter {
 /// Bytes that a step, with its escape, adds at most to those of a section; a section's head, with its padding, the same.
 const MOST_STEP: usize = 6;
 const MOST_HEAD: usize = 8;
+/// Bytes that an edge adds at most, its weight apart: as a piece of its own.
+const MOST_EDGE: usize = size_of::<u16>() + MOST_STEP;
 
 /// Its pieces of one shape.
 #[derive(Debug, Default)]
@@ -211,32 +221,62 @@ impl CellWriter {
         room: usize,
     ) -> bool {
         let shape = SHAPES[number];
-        let section = &self.sections[number];
-        let is_new = section.steps.is_empty();
+        let is_new = self.sections[number].steps.is_empty();
         let fixed = piece.len() * self.weights.bytes() + shape.halves() * size_of::<u16>() + shape.bytes();
         let most = fixed + MOST_STEP + if is_new { MOST_HEAD } else { 0 };
-        let step = self.step_to(number, destination);
-        // An empty cell has no slack.
-        if self.slack < most || is_huge(step) {
+        if self.slack < most || is_huge(self.step_to(number, destination)) {
             if !self.fits(number, destination, fixed, room) {
                 return false;
-            }
-            if self.edges == 0 {
-                (self.source_base, self.first_destination) = (source_base, destination);
             }
         } else {
             self.slack -= most;
         }
+        self.append(number, source_base, destination, piece);
+        true
+    }
+
+    /// Whether rows of so many edges, with destinations in this range, fit for certain, however they are cut. If so,
+    /// their pieces may be appended.
+    pub(super) fn reserve(&mut self, edges: usize, destinations: RangeInclusive<u32>, room: usize) -> bool {
+        let (first, last) = destinations.into_inner();
+        let from = if self.edges == 0 { first } else { self.first_destination };
+        if is_huge(last - from) {
+            return false;
+        }
+        let most = edges * (MOST_EDGE + self.weights.bytes()) + SHAPES.len() * MOST_HEAD;
+        if self.slack < most {
+            let (used, body) = self.size();
+            self.slack = (room & !7).saturating_sub(head_bytes(used) + body);
+        }
+        let fits = self.slack >= most;
+        if fits {
+            self.slack -= most;
+        }
+        fits
+    }
+
+    /// Adds a piece, for which there is room.
+    #[inline]
+    pub(super) fn append<R: Record>(
+        &mut self,
+        number: usize,
+        source_base: u32,
+        destination: u32,
+        piece: &[R],
+    ) {
+        if self.edges == 0 {
+            (self.source_base, self.first_destination) = (source_base, destination);
+        }
+        let step = self.step_to(number, destination);
         self.edges += piece.len() as u32;
         let section = &mut self.sections[number];
         section.last = destination;
         section.escapes = section.escapes.with(step);
         section.steps.push(step);
-        section.store(shape, source_base, piece);
+        section.store(SHAPES[number], source_base, piece);
         if self.weights != WeightKind::Unit {
             section.weights.extend(piece.iter().map(Record::weight));
         }
-        true
     }
 
     /// The step of a piece, if it were added to a section now.
@@ -394,23 +434,34 @@ mod tests {
     use super::*;
     use crate::grid::Lookup;
     use crate::grid::Sum;
-    use crate::grid::chunk::RawEdgeF64;
     use crate::grid::compact::{Cells, Near, WINDOW};
+    use crate::grid::import::sort::Weighted;
 
     type Plain = (u64, u64, u64);
 
-    /// Packs rows of one window into payloads of at most `room` bytes; returns them with their edges' numbers.
-    fn pack(edges: &[RawEdgeF64], base: u32, weights: WeightKind, room: usize) -> Vec<(Vec<u8>, u32)> {
+    /// Packs rows of one window into payloads of at most `room` bytes; returns them with their edges' numbers. Where
+    /// `ahead`, room is asked for by rows, as far as they are sure to fit, and otherwise always by pieces.
+    fn pack(
+        edges: &[Weighted],
+        base: u32,
+        weights: WeightKind,
+        room: usize,
+        ahead: bool,
+    ) -> Vec<(Vec<u8>, u32)> {
         let (mut writer, mut cutter) = (CellWriter::new(weights), Cutter::new());
         let (mut payloads, mut count) = (Vec::new(), 0);
-        for row in edges.chunk_by(|a, b| a.destination == b.destination) {
+        for row in edges.chunk_by(|a, b| a.destination() == b.destination()) {
+            let destination = row[0].destination();
+            let reserved = ahead && writer.reserve(row.len(), destination..=destination, room);
             let cut = cutter.cut(row, |section, piece| {
-                if !writer.push(section, base, row[0].destination, piece, room) {
+                if reserved {
+                    writer.append(section, base, destination, piece);
+                } else if !writer.push(section, base, row[0].destination(), piece, room) {
                     let mut payload = vec![0xaa; room];
                     let len = writer.finish(&mut payload);
                     payload.truncate(len);
                     payloads.push((payload, std::mem::take(&mut count)));
-                    assert!(writer.push(section, base, row[0].destination, piece, room));
+                    assert!(writer.push(section, base, row[0].destination(), piece, room));
                 }
                 count += piece.len() as u32;
                 Ok::<_, ()>(())
@@ -438,7 +489,7 @@ mod tests {
         prop::collection::vec((step, gaps), 0..25)
     }
 
-    fn edges(rows: &[(u32, Vec<u32>)], base: u32) -> Vec<RawEdgeF64> {
+    fn edges(rows: &[(u32, Vec<u32>)], base: u32) -> Vec<Weighted> {
         let (mut edges, mut destination) = (Vec::new(), 0);
         for (step, gaps) in rows {
             destination += step;
@@ -449,7 +500,7 @@ mod tests {
             });
             edges.extend(sources.map(|source| {
                 let weight = f64::from(source % 7) - 2.5;
-                RawEdgeF64 { source: base + source, destination, weight }
+                Weighted::new(base + source, destination, weight)
             }));
         }
         edges
@@ -469,10 +520,12 @@ mod tests {
         ) {
             let edges = edges(&rows, base);
             let kept = |weight: f64| if weights == WeightKind::Unit { 1.0 } else { weight };
-            let width = edges.last().map_or(1, |edge| u64::from(edge.destination) + 1);
-            let vertices = edges.iter().map(|edge| u64::from(edge.source) + 1).max().unwrap_or(1);
+            let width = edges.last().map_or(1, |edge| u64::from(edge.destination()) + 1);
+            let vertices = edges.iter().map(|edge| u64::from(edge.source()) + 1).max().unwrap_or(1);
             let (mut found, mut sums) = (Vec::new(), std::collections::BTreeMap::<u64, f64>::new());
-            for (payload, count) in pack(&edges, base, weights, room) {
+            let payloads = pack(&edges, base, weights, room, false);
+            prop_assert_eq!(&pack(&edges, base, weights, room, true), &payloads);
+            for (payload, count) in payloads {
                 prop_assert!(payload.len() <= room);
                 let mut aligned = vec![0_u64; payload.len() / 8];
                 bytemuck::cast_slice_mut(&mut aligned).copy_from_slice(&payload);
@@ -496,13 +549,13 @@ mod tests {
                 }
             }
             let expected = edges.iter().map(|edge| {
-                (u64::from(edge.source), u64::from(edge.destination), kept(edge.weight).to_bits())
+                (u64::from(edge.source()), u64::from(edge.destination()), kept(edge.weight()).to_bits())
             });
             prop_assert_eq!(plain(found.into_iter()), plain(expected));
             let mut expected = std::collections::BTreeMap::<u64, f64>::new();
             for edge in &edges {
-                let term = kept(edge.weight) * f64::from(edge.source % 1000);
-                *expected.entry(edge.destination.into()).or_default() += term;
+                let term = kept(edge.weight()) * f64::from(edge.source() % 1000);
+                *expected.entry(edge.destination().into()).or_default() += term;
             }
             prop_assert_eq!(sums, expected);
         }

@@ -10,7 +10,7 @@ use crate::grid::parallel::lock;
 
 use super::partition::{PIECE, check_weights, unknown_vertex};
 use super::plan::{Budget, Limits};
-use super::spill::is_weighted;
+use super::spill::any_weighted;
 use super::survey::{Edges, Keep, Survey, read_source, read_spill, survey};
 
 /// The edges of a source whose vertices are numbered.
@@ -104,6 +104,6 @@ impl<'a> DenseEdges<'a> {
     fn map(&self, edges: &[Edge], dense: &mut Vec<(u32, u32)>) -> Result<(), GridError> {
         let Survey { ids, rule, .. } = &self.survey;
         ids.map(edges, dense).map_err(|edge| unknown_vertex(self.graph(), ids.vertices(), rule, edge))?;
-        if edges.iter().any(is_weighted) { check_weights(self.graph(), edges) } else { Ok(()) }
+        if any_weighted(edges) { check_weights(self.graph(), edges) } else { Ok(()) }
     }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::dataset::Context;
-use crate::grid::chunk::{CHUNK, RawEdge, RawEdgeF64};
+use crate::grid::chunk::CHUNK;
 use crate::grid::columns::Buckets;
 use crate::grid::error::GridError;
 use crate::grid::manifest::{Column, Encoding, WeightKind};
@@ -29,7 +29,7 @@ use super::cell::Cutter;
 use super::in_weight::{ONE, Units};
 use super::output::{Halt, Packer, Run};
 use super::plan::{EncodePlan, READ};
-use super::sort::{Keys, Record, sort};
+use super::sort::{Keys, Record, Sorter, Unweighted, Weighted};
 use super::spill::{Extent, Packing, Spill, WORD};
 use super::turns::Turns;
 
@@ -158,8 +158,8 @@ impl Encoder<'_> {
         let total = self.places.columns.iter().map(|column| column.edges).sum();
         context.progress.begin(&format!("{stage}: encode"), Some(total), Unit::Edges);
         let totals = match self.weights {
-            WeightKind::Unit => self.run_as::<RawEdge>(plan, context),
-            WeightKind::F32 | WeightKind::F64 => self.run_as::<RawEdgeF64>(plan, context),
+            WeightKind::Unit => self.run_as::<Unweighted>(plan, context),
+            WeightKind::F32 | WeightKind::F64 => self.run_as::<Weighted>(plan, context),
         };
         context.progress.end();
         totals
@@ -210,6 +210,7 @@ struct Worker<'a, R> {
     records: AlignedBuffer,
     scratch: AlignedBuffer,
     record: PhantomData<R>,
+    sorter: Sorter,
     /// Sorted stretches of the records, one of each bucket in the part that is being made.
     runs: Vec<Range<usize>>,
     /// Sums of the weights of a bucket's destinations, in `units`.
@@ -232,6 +233,7 @@ impl<'a, R: Record> Worker<'a, R> {
             records: AlignedBuffer::on_huge_pages(bytes),
             scratch: AlignedBuffer::on_huge_pages(bytes),
             record: PhantomData,
+            sorter: Sorter::new(),
             runs: Vec::new(),
             in_weights: vec![0; 1 << encoder.buckets.shift],
             packed: vec![0; READ + WORD],
@@ -330,7 +332,7 @@ impl<'a, R: Record> Worker<'a, R> {
         };
         let len = range.len();
         let records = &mut bytemuck::cast_slice_mut::<u8, R>(&mut self.records)[range.clone()];
-        sort(records, &mut bytemuck::cast_slice_mut(&mut self.scratch)[..len], keys);
+        self.sorter.sort(records, &mut bytemuck::cast_slice_mut(&mut self.scratch)[..len], keys);
         self.runs.push(range);
     }
 

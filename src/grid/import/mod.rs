@@ -15,6 +15,7 @@ mod order;
 mod output;
 mod partition;
 mod plan;
+mod rows;
 mod sample;
 mod sort;
 mod spill;

@@ -1,7 +1,11 @@
 //! Chunks on their way to the devices: raw chunks, whose places are known beforehand, are gathered for large writes;
 //! compact chunks are packed into memory, and written when the segment's turn has come.
 
+use std::convert::Infallible;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
+
+use rustix::fs::{Advice, fadvise};
 
 use crate::grid::chunk::{CHUNK, ChunkHeader, HEADER, MAGIC, PAYLOAD, RawEdge, RawEdgeF32, RawEdgeF64};
 use crate::grid::contents::{Contents, ENTRY};
@@ -13,6 +17,7 @@ use super::account::Account;
 use super::cell::{CellWriter, Cutter};
 use super::encode::Encoder;
 use super::plan::RUN;
+use super::rows::Rows;
 use super::sort::Record;
 
 impl Encoder<'_> {
@@ -56,6 +61,9 @@ impl Encoder<'_> {
             let (now, later) = bytes.split_at(len);
             let (file, path) = &self.parts[device];
             file.write_all_at(now, offset).map_err(GridError::io("writing", path))?;
+            // Nobody reads it from the page cache; and to ask for that begins writing it back, so that the devices work
+            // meanwhile, and not only in the end, when all is synced.
+            let _ = fadvise(file, offset, NonZeroU64::new(len as u64), Advice::DontNeed);
             (position, bytes) = (position + len as u64, later);
         }
         Ok(())
@@ -79,12 +87,6 @@ pub(super) struct Run<'a> {
     /// Number of the first chunk in the buffer.
     first_chunk: u64,
     contents: Vec<Contents>,
-}
-
-/// What edges of one destination come to, by ascending source.
-fn contents_of_row<R: Record>(row: &[R]) -> Contents {
-    let (first, last) = (row[0].source(), row[row.len() - 1].source());
-    Contents { first_source: first, last_source: last, edges: row.len() as u64 }
 }
 
 /// What edges come to.
@@ -216,22 +218,55 @@ impl<'a> Packer<'a> {
         stopped: &dyn Fn() -> bool,
     ) -> Result<(), Halt> {
         let first = self.encoder.places.columns[self.column as usize].first_vertex as u32;
-        for row in edges.chunk_by(|a, b| a.destination() == b.destination()) {
-            let destination = row[0].destination() - first;
-            let target = account.row(row);
-            cutter.cut(row, |section, piece| {
-                let room = PAYLOAD - self.payload;
-                if !self.cell.push(section, source_base, destination, piece, room) {
-                    self.next_chunk(memory, stopped)?;
-                    let fits = self.cell.push(section, source_base, destination, piece, PAYLOAD);
-                    assert!(fits, "a piece of at most 255 edges fits an empty chunk");
+        let mut rows = Rows::new();
+        let mut rest = edges;
+        while let [head, ..] = rest {
+            let block = rows.find(&mut rest);
+            let destinations = head.destination() - first..=block[block.len() - 1].destination() - first;
+            // Most chunks have room for some more rows, and then nothing need be asked of each piece.
+            if self.cell.reserve(block.len(), destinations, PAYLOAD - self.payload) {
+                for row in rows.of(block) {
+                    let destination = row[0].destination() - first;
+                    let cut = cutter.cut(row, |section, piece| {
+                        self.cell.append(section, source_base, destination, piece);
+                        Ok::<_, Infallible>(())
+                    });
+                    let Ok(()) = cut;
                 }
-                self.edges = self.edges.and(contents_of_row(piece));
-                self.digest = self.digest.wrapping_add(account.digest(target, piece));
-                Ok::<_, Halt>(())
-            })?;
+                self.edges = self.edges.and(contents_of(block));
+                self.digest = self.digest.wrapping_add(account.rows(block));
+            } else {
+                for row in rows.of(block) {
+                    self.pack_row(row, source_base, cutter, memory, account, stopped)?;
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Packs a row, piece by piece, and goes on with another chunk where this one is full.
+    fn pack_row<R: Record>(
+        &mut self,
+        row: &[R],
+        source_base: u32,
+        cutter: &mut Cutter<R>,
+        memory: &mut [u8],
+        account: &mut Account<'_>,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<(), Halt> {
+        let first = self.encoder.places.columns[self.column as usize].first_vertex as u32;
+        let destination = row[0].destination() - first;
+        cutter.cut(row, |section, piece| {
+            let room = PAYLOAD - self.payload;
+            if !self.cell.push(section, source_base, destination, piece, room) {
+                self.next_chunk(memory, stopped)?;
+                let fits = self.cell.push(section, source_base, destination, piece, PAYLOAD);
+                assert!(fits, "a piece of at most 255 edges fits an empty chunk");
+            }
+            self.edges = self.edges.and(contents_of(piece));
+            self.digest = self.digest.wrapping_add(account.rows(piece));
+            Ok(())
+        })
     }
 
     /// Goes on with another window.

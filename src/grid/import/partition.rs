@@ -12,7 +12,7 @@ use crate::grid::parallel::lock;
 
 use super::ids::IdMap;
 use super::plan::ScatterPlan;
-use super::spill::{Packing, Spill, Writer, is_weighted};
+use super::spill::{Packing, Spill, Writer, any_weighted};
 use super::survey::{Edges, Keep, Survey, read_source, read_spill};
 
 /// Edges in their buckets.
@@ -160,7 +160,7 @@ impl Scatter<'_> {
                 (*source, *target) = (positions[*source as usize], positions[*target as usize]);
             }
         }
-        let weighted = edges.iter().any(is_weighted);
+        let weighted = any_weighted(edges);
         if weighted {
             self.weights = self.weights.or(Weights::of(edges));
             check_weights(self.graph, edges)?;
@@ -173,9 +173,7 @@ impl Scatter<'_> {
                 writer.append_weighted(buckets.of(target), *packing, source, target, edge.weight)?;
             }
         } else {
-            for &(source, target) in dense.iter() {
-                writer.append_unit(buckets.of(target), *packing, source, target)?;
-            }
+            writer.append_units(*buckets, *packing, dense)?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::grid::manifest::WeightKind;
 use crate::progress::Unit;
 
 use super::cell::{CellWriter, Cutter};
+use super::sort::{Record, Unweighted};
 use super::survey::{Edges, Survey};
 
 /// Edges that a sample should have, where memory allows.
@@ -108,7 +109,9 @@ pub(super) fn encoded_bytes(sample: &[Pairs], position: impl Fn(u32) -> u32) -> 
         for keys in keys.chunk_by(|one, other| one >> WINDOW_BITS == other >> WINDOW_BITS) {
             let destination = (keys[0] >> WINDOW_BITS) as u32;
             row.clear();
-            row.extend(keys.iter().map(|&key| RawEdge { source: base | u32::from(key as u16), destination }));
+            row.extend(
+                keys.iter().map(|&key| Unweighted::new(base | u32::from(key as u16), destination, 1.0)),
+            );
             let cut: Result<(), std::convert::Infallible> = cutter.cut(&row, |section, piece| {
                 if !cell.push(section, base, destination, piece, PAYLOAD) {
                     bytes += cell.finish(&mut memory);

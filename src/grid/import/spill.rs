@@ -14,12 +14,16 @@ use std::sync::{Mutex, OnceLock};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::dataset::Edge;
+use crate::grid::columns::Buckets;
 use crate::grid::error::GridError;
 use crate::grid::parallel::lock;
 use crate::storage::huge;
 
 /// File systems give back whole blocks of this size, so buffers begin at its multiples.
 const ALIGNMENT: u64 = 4096;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// How a record is stored: so many bytes of ids and, where `weighted`, an f64. A survey stores source and destination
 /// (u32 each, or u64 where they ask for it); a partition what [`Packing`] makes of them. Writers widen when they meet
@@ -48,7 +52,7 @@ impl Form {
     pub(super) fn of(edges: &[Edge]) -> Self {
         let ids = edges.iter().fold(0, |all, edge| all | edge.source | edge.target);
         let wide = ids > u64::from(u32::MAX);
-        Self { ids: if wide { 16 } else { 8 }, weighted: edges.iter().any(is_weighted) }
+        Self { ids: if wide { 16 } else { 8 }, weighted: any_weighted(edges) }
     }
 
     /// The edge in a survey's record of this form.
@@ -122,6 +126,11 @@ pub(in crate::grid) fn is_weighted(edge: &Edge) -> bool {
     edge.weight.to_bits() != 1.0_f64.to_bits()
 }
 
+/// Whether the weight of any of them must be stored. All are looked at, which is faster than to stop at one.
+pub(super) fn any_weighted(edges: &[Edge]) -> bool {
+    edges.iter().fold(false, |any, edge| any | is_weighted(edge))
+}
+
 /// Bytes of memory that a thread fills at once.
 pub(super) const SLAB: usize = 2 << 20;
 
@@ -167,8 +176,9 @@ impl Spill {
     /// A writer with a buffer of `capacity` bytes for every list, and the form of its first records.
     pub(super) fn writer(&self, capacity: usize, form: Form) -> Writer<'_> {
         let lists = self.lists.len();
-        let bytes = huge::filled(lists * capacity, 0);
-        Writer { spill: self, form, capacity, bytes, used: vec![0; lists], slab: None }
+        let stride = capacity + LINE;
+        let bytes = huge::filled(lists * stride, 0);
+        Writer { spill: self, form, capacity, stride, bytes, used: vec![0; lists], slab: None }
     }
 
     /// Takes a list's extents.
@@ -248,6 +258,9 @@ pub(super) struct Writer<'a> {
     spill: &'a Spill,
     form: Form,
     capacity: usize,
+    /// From one buffer to the next: a line more than they hold. Buffers fill evenly, and the ends of those that lie a
+    /// power of two apart would share a few sets of the cache.
+    stride: usize,
     bytes: Vec<u8>,
     /// Bytes used of each buffer.
     used: Vec<u32>,
@@ -280,27 +293,30 @@ impl Writer<'_> {
         if self.used[list] as usize + N > self.capacity {
             self.flush_list(list)?;
         }
-        let start = list * self.capacity + self.used[list] as usize;
+        let start = list * self.stride + self.used[list] as usize;
         self.bytes[start..start + N].copy_from_slice(&record);
         self.used[list] += N as u32;
         Ok(())
     }
 
-    /// Appends a bucket's edge without weight to a writer of such.
-    #[inline]
-    pub(super) fn append_unit(
+    /// Appends edges without weight, each to the list of its bucket, to a writer of such.
+    pub(super) fn append_units(
         &mut self,
-        list: usize,
+        buckets: Buckets,
         packing: Packing,
-        source: u32,
-        target: u32,
+        edges: &[(u32, u32)],
     ) -> Result<(), GridError> {
-        if self.used[list] as usize + WORD > self.capacity {
-            self.flush_list(list)?;
+        let (capacity, stride, record) = (self.capacity, self.stride, u32::from(self.form.ids));
+        for &(source, target) in edges {
+            let list = buckets.of(target);
+            if self.used[list] as usize + WORD > capacity {
+                self.flush_list(list)?;
+            }
+            let used = &mut self.used[list];
+            let start = list * stride + *used as usize;
+            self.bytes[start..start + WORD].copy_from_slice(&packing.pack(source, target).to_le_bytes());
+            *used += record;
         }
-        let start = list * self.capacity + self.used[list] as usize;
-        self.bytes[start..start + WORD].copy_from_slice(&packing.pack(source, target).to_le_bytes());
-        self.used[list] += u32::from(self.form.ids);
         Ok(())
     }
 
@@ -318,7 +334,7 @@ impl Writer<'_> {
         if self.used[list] as usize + bytes > self.capacity {
             self.flush_list(list)?;
         }
-        let start = list * self.capacity + self.used[list] as usize;
+        let start = list * self.stride + self.used[list] as usize;
         let record = &mut self.bytes[start..start + bytes];
         record[..WORD].copy_from_slice(&packing.pack(source, target).to_le_bytes());
         record[ids..].copy_from_slice(&weight.to_bits().to_le_bytes());
@@ -357,7 +373,7 @@ impl Writer<'_> {
         if used == 0 {
             return Ok(());
         }
-        let start = list * self.capacity;
+        let start = list * self.stride;
         let place = match self.keep(start, used) {
             Some(place) => place,
             None => self.spill.write(&self.bytes[start..start + used])?,
@@ -446,7 +462,8 @@ mod tests {
                 if writer.widen(packing.form(round >= 20)).unwrap().weighted {
                     writer.append_weighted(list, packing, source, above | target, weight).unwrap();
                 } else {
-                    writer.append_unit(list, packing, source, above | target).unwrap();
+                    let buckets = Buckets { vertices, shift: bucket_bits };
+                    writer.append_units(buckets, packing, &[(source, above | target)]).unwrap();
                 }
                 written.push((list, (source, target, weight.to_bits())));
             }
