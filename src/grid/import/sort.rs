@@ -26,8 +26,9 @@ const DIGITS: usize = 6;
 pub(super) trait Record: Pod + Send + Sync {
     /// Whether there are weights.
     const WEIGHTED: bool;
-    fn with_ends(&self, ends: u64) -> Self;
     fn new(source: u32, destination: u32, weight: f64) -> Self;
+    /// The same with other ends.
+    fn with_ends(&self, ends: u64) -> Self;
     /// From the highest bit: 16 of the source, the destination, 16 of the source.
     fn ends(&self) -> u64;
     fn weight(&self) -> f64;
@@ -44,10 +45,11 @@ pub(super) trait Record: Pod + Send + Sync {
     }
 }
 
-/// Bits below the destination, and those below the rest of the source.
+/// Bits below the destination, and those below the upper half of the source.
 const LOW: u32 = 16;
 const HIGH: u32 = 48;
 
+// So that the order of ends is that of windows, destinations and sources.
 const _: () = assert!(WINDOW == 1 << LOW);
 
 #[inline]
@@ -161,9 +163,18 @@ impl Sorter {
         let (in_window, in_row) = (bits(window), bits(window) + bits(keys.width));
         let total = in_row + bits(keys.vertices.div_ceil(window));
         debug_assert!(total <= u64::BITS, "{keys:?}");
-        for record in &mut *records {
-            let (source, row) = (u64::from(record.source()), u64::from(record.destination() - keys.first));
-            *record = record.with_ends((source / window) << in_row | row << in_window | (source % window));
+        let row = |record: &R| u64::from(record.destination() - keys.first) << in_window;
+        if window.is_power_of_two() {
+            for record in &mut *records {
+                let source = u64::from(record.source());
+                *record =
+                    record.with_ends((source >> in_window) << in_row | row(record) | (source & (window - 1)));
+            }
+        } else {
+            for record in &mut *records {
+                let source = u64::from(record.source());
+                *record = record.with_ends((source / window) << in_row | row(record) | (source % window));
+            }
         }
         self.sort_by_ends(records, scratch, Place::First, &Differ { low: total, high: 0..0 });
         let mask = |bits: u32| (1_u64 << bits) - 1;
